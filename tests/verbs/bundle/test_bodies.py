@@ -310,6 +310,7 @@ def sized(at: int, value: int, width: int = 4, data: bytes = SOUND) -> bytes:
         (sized(0, 101, data=sized(96, 3, 2)), [HEAD, (94, 101)]),
         (sized(0, 97, data=sized(96, -1, 2)), [HEAD, (94, 95)]),
         (sized(96, -1, 2), [HEAD, (94, 95), (96, 98)]),
+        (sized(0, 98 + 0x9000, data=SOUND[:96] + b"\x90\0" + bytes(0x9000)), [HEAD, (94, 95), (96, 98)]),
         (V2, [HEAD, (94, 103)]),
         (sized(94, 6, 2, V2), [HEAD, (94, 96)]),
         (record(b"T", b"SECRET", sys_flag=0x10), [(0, 100), (106, 110)]),

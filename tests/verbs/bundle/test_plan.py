@@ -13,7 +13,7 @@ from store.errors import BadRequest, StoreIOError
 from store.files.bundle_files import Archive
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.formats.bundle import BODILESS, DOCUMENT, EMPTIED, WHOLE, BundledFile, padding
+from store.formats.bundle import ABSENT, BODILESS, DOCUMENT, EMPTIED, RENAMED, WHOLE, BundledFile, padding
 from store.layout import StoreLayout, segment_name
 from store.opened import make_layout
 from store.verbs.bundle.bodies import CHUNK_BYTES
@@ -47,6 +47,27 @@ SECOND_MS = 1_700_000_000_000
 )
 def test_a_file_is_whole_or_without_bodies_or_empty_by_its_place(path: str, content: str, start: int | None) -> None:
     assert (content_of(path), file_start(path)) == (content, start)
+
+
+@pytest.mark.parametrize(
+    ("log_offset", "left_out"),
+    [(-1, []), (0, []), (199, []), (200, [0]), (299, [0]), (300, [0, 100]), (9999, [0, 100])],
+)
+def test_segments_up_to_the_second_one_before_an_offset_are_left_out(log_offset: int, left_out: list[int]) -> None:
+    def file(path: str, content: str = BODILESS) -> BundledFile:
+        return BundledFile(path, 10, 0, content)
+
+    others = [file(f"dledger-n0/data/{FIRST}"), file("commitlog/other", EMPTIED), file("checkpoint", WHOLE)]
+    plan = BundlePlan(files=[*others, *(file(f"commitlog/{segment_name(at)}") for at in (200, 0, 300, 100))])
+    plan.leave_out_before(log_offset)
+    assert plan.files == [
+        *others,
+        *(file(f"commitlog/{segment_name(at)}", ABSENT if at in left_out else BODILESS) for at in (200, 0, 300, 100)),
+    ]
+    assert plan.size == 10 * (len(plan.files) - len(left_out))
+    empty = BundlePlan(files=[*others])
+    empty.leave_out_before(log_offset)
+    assert empty.files == others
 
 
 @pytest.mark.parametrize(
@@ -192,3 +213,18 @@ def test_a_bundle_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypa
     with pytest.raises(StoreIOError, match="no space"):
         write_bundle(plan_of(layout), StoreReader(str(layout.root)), examined(layout), tmp_path / "bundle", options, fs)
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_where_names_are_hidden_a_database_is_left_out_with_its_folder(tmp_path: Path) -> None:
+    for name in ("config/metadata/CURRENT", "config/metadata/000007.sst", "config/topics.json", "checkpoint"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"\0x" if name == "checkpoint" else b"x")
+    (tmp_path / "commitlog").mkdir()
+    layout, fs = make_layout(tmp_path, {}), Filesystem()
+    plan = plan_bundle(layout, StoreReader(str(tmp_path)), fs, hides_names=True)
+    assert {one.path: one.content for one in plan.files} == {
+        "config/metadata/CURRENT": ABSENT, "config/metadata/000007.sst": ABSENT, "config/topics.json": RENAMED,
+        "checkpoint": WHOLE,
+    }  # fmt: skip
+    assert sorted(plan.folders) == ["commitlog", "config"]
+    assert plan.left_out == ["config/metadata: left out, because names and keys in a database cannot be hidden"]
