@@ -25,6 +25,7 @@ from store.verbs.recover.confirm import keep_confirm_offset, up_to_confirmed
 from store.verbs.recover.from_rebuild import _last_queued_record, open_rebuilt
 from store.verbs.recover.lost import LossCounter, LostForGroup, LostQueue
 from store.verbs.recover.plan import lower_checkpoint
+from store.verbs.recover.recover import _broker_repeats_keys
 from store.verbs.recover.refused_topics import refused_later
 from store.verbs.recover.simulate import _waits_at
 from store.verbs.recover.stray_units import _falling, _stray
@@ -306,3 +307,31 @@ def test_rebuilt_queues_and_index_take_the_place_of_those_that_were_opened(tmp_p
         open_rebuilt(opened, root)
         assert closed == ["queues", "index"]
         assert opened.queues.find("T", 0) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "is_written", "ends", "built_to", "repeats"),
+    [
+        (LINE_4_9, True, [], -1, False),
+        (LINE_4_9, True, [0], -1, True),
+        (LINE_4_9, True, [50], 50, True),
+        (LINE_4_9, True, [50, 20], 50, True),
+        (LINE_4_9, True, [50], 51, False),
+        (LINE_4_9, True, [99], 51, True),
+        (LINE_4_9, True, [100], 51, False),
+        (LINE_4_9, False, [50], 50, False),
+        (LINE_5_3, True, [50], 50, False),
+    ],
+)
+def test_4_9_enters_keys_again_from_where_its_queues_end(
+    line: BrokerLine, is_written: bool, ends: list[int], built_to: int, repeats: bool
+) -> None:
+    files = [SimpleNamespace(header=SimpleNamespace(end_log_offset=end)) for end in ends]
+    opened: Any = SimpleNamespace(
+        line=line,
+        config=SimpleNamespace(writes_index_files=is_written),
+        index=SimpleNamespace(files=files),
+        log=SimpleNamespace(start=0, max_offset=100),
+        queues=SimpleNamespace(built_to=built_to),
+    )
+    assert _broker_repeats_keys(opened) is repeats

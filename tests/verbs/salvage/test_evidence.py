@@ -16,14 +16,17 @@ from store import Message, open_store
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import MAX_EXT_ADDRESS
+from store.formats.run import Run
+from store.structures.commitlog.scan import scan_segment
 from store.structures.consumequeue.expect import Units
 from store.verbs.salvage import derived_files, new_store
 from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits, Stretch
-from store.verbs.salvage.evidence import Evidence
+from store.verbs.salvage.evidence import Evidence, _zero_tails
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.conftest import CopyOf
 from tests.support.five_stores import copy_of_five, fivefive
 from tests.support.golden import copy_store, golden
+from tests.support.small_log import SmallLog, SmallSegment
 
 UNIT_SIZE = 20
 FLAG_AT = 16
@@ -219,3 +222,12 @@ def test_a_unit_differs_in_any_field_but_an_extension_address(
     units = NamedUnits(np.array([0]), queue_offset, tags_code, queue, size)
     expected = Units([("T", 0)], *(np.array([one]) for one in (0, 5, 0, 100, 7)))
     assert evidence._differ(units, expected).tolist() == [differs]
+
+
+def test_properties_that_end_in_zeros_are_told_by_their_last_byte() -> None:
+    log = SmallLog()
+    for properties in ({"a": "x\0"}, {"a": "\0x"}, {}, {"a": "xyz"}, {"b": "\0\0"}):
+        log.put(**properties)
+    run = next(scan_segment(SmallSegment(memoryview(log.data))))
+    assert isinstance(run, Run)
+    assert _zero_tails(run).tolist() == [0, 4]
