@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,11 @@ QUEUES = {2: (10, 30), 5: (0, 4)}
 """The extents of two queues of T."""
 
 
+def first_message(topic: str, queue: int, offset: int, *, must_exist: bool, max_count: int) -> Iterator[Any]:
+    assert (must_exist, max_count) == (False, 1)
+    yield SimpleNamespace(store_timestamp_ms=1000 * offset)
+
+
 def opened(queues: dict[int, tuple[int, int]] = QUEUES) -> Any:
     known = {"T": queues} if queues else {}
     return SimpleNamespace(
@@ -26,8 +32,22 @@ def opened(queues: dict[int, tuple[int, int]] = QUEUES) -> Any:
         min_offset=lambda topic, queue: known.get(topic, {}).get(queue, (0, 0))[0],
         max_offset=lambda topic, queue: known.get(topic, {}).get(queue, (0, 0))[1],
         offset_by_time=lambda topic, queue, time_ms: time_ms // 1000,
-        messages=lambda topic, queue, offset, **_: iter([SimpleNamespace(store_timestamp_ms=1000 * offset)]),
+        messages=first_message,
     )
+
+
+class Rows(MessageRows):
+    """Rows that note the messages and the warning of damage."""
+
+    def __init__(self, one: Any) -> None:
+        super().__init__(None, one.format, warn=one.warn)
+        self.warned = 0
+
+    def row(self, message: Any) -> dict[str, Any]:
+        return {"log_offset": message.log_offset}
+
+    def warn_of_damage(self) -> None:
+        self.warned += 1
 
 
 @pytest.mark.parametrize(
@@ -158,15 +178,15 @@ def test_one_message_is_found_unless_it_is_damaged_and_only_sound_ones_are_asked
 ) -> None:  # fmt: skip
     one = session()
     give(one, store=str(tmp_path))
-    message = SimpleNamespace(is_crc_right=is_right) if is_there else None
+    message = SimpleNamespace(is_crc_right=is_right, log_offset=50) if is_there else None
     monkeypatch.setattr(get, "_open", lambda session, from_files: None)
     monkeypatch.setattr(get, "_lookup", lambda session, opened, log_offset: message)
-    monkeypatch.setattr(MessageRows, "row", lambda rows, message: {"row": 1})
-    result: Any = get._get_one(one, 50, MessageRows(None, one.format, warn=one.warn), False, only_sound)
+    rows: Any = Rows(one)
+    result: Any = get._get_one(one, 50, rows, False, only_sound)
     verdict = "1 message found" if status == "FOUND" else "no message at log offset 50"
     assert (result.final_exit_code(), result.read_facts(), result.read_verdict()) == (code, {"status": status}, verdict)
-    assert [list(table.rows) for table in result.tables] == [[{"row": 1}] if status == "FOUND" else []]
-    assert said(one) == note
+    assert [list(table.rows) for table in result.tables] == [[{"log_offset": 50}] if status == "FOUND" else []]
+    assert (said(one), rows.warned) == (note, 1)
 
 
 @pytest.mark.parametrize(
@@ -222,3 +242,64 @@ def test_the_files_are_watched_after_the_process_that_served_the_store_has_ended
     assert said(one) == "note: the process that served the store has ended; its files are watched\n"
     assert get._follow(one, again, read, False, None) == (False, None)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    ("offsets", "damaged", "unsound", "code"),
+    [
+        ([], (), (), 1),
+        ([30, 10, 20], (), (), 0),
+        ([30, 10], (7,), (), 1),
+        ([30, 10, 20], (), (10,), 1),
+        ([], (7,), (), 1),
+    ],
+)
+def test_messages_with_a_key_are_in_the_order_of_the_log_and_damage_is_a_finding(
+    raw: bool, offsets: list[int], damaged: tuple[int, ...], unsound: tuple[int, ...], code: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    one, written = session(), list[int]()
+    rows: Any = Rows(one)
+    found = [SimpleNamespace(log_offset=at, is_crc_right=at not in unsound) for at in offsets]
+    asked: Any = SimpleNamespace(max_count=get.MOST, topic="T", what="key k")
+    monkeypatch.setattr(get, "_open", lambda session, from_files: f"from files: {from_files}")
+    monkeypatch.setattr(get, "find_by_key", lambda *given: (found, SimpleNamespace(damaged=damaged, given=given)))
+    monkeypatch.setattr(get, "_write_all", lambda session, opened, some: written.extend(x.log_offset for x in some))
+    result: Any = get._get_by_key(one, asked, rows, raw)
+    if raw:
+        assert (result, written, rows.warned) == (code, sorted(offsets), 0)
+        return
+    status = "FOUND" if offsets else "NOT_FOUND"
+    assert (result.final_exit_code(), result.read_facts()) == (code, {"status": status})
+    assert [row["log_offset"] for row in result.tables[0].rows] == sorted(offsets)
+    count = "1 message" if len(offsets) == 1 else f"{len(offsets)} messages"
+    assert (result.read_verdict(), rows.warned, written) == (f"{count} of T with the key k", 1, [])
+
+
+def test_a_query_by_key_gives_no_more_messages_than_a_broker() -> None:
+    one = session()
+    asked: Any = SimpleNamespace(max_count=get.MOST + 1)
+    with pytest.raises(typer.BadParameter, match=f"a query by key gives at most {get.MOST} messages"):
+        get._get_by_key(one, asked, MessageRows(None, one.format, warn=one.warn), False)
+
+
+def test_a_message_is_written_raw_from_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one, written = session(), list[tuple[int, int]]()
+    message = SimpleNamespace(is_crc_right=True, log_offset=50, size=91)
+
+    class Writer(SimpleNamespace):
+        def __enter__(self) -> Writer:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            written.append((-1, -1))
+
+        def write(self, log_offset: int, size: int) -> None:
+            written.append((log_offset, size))
+
+    monkeypatch.setattr(get, "_open", lambda session, from_files: f"from files: {from_files}")
+    monkeypatch.setattr(get, "_lookup", lambda session, opened, log_offset: message)
+    monkeypatch.setattr(get, "RecordWriter", lambda opened, stdout: Writer(opened=opened, stdout=stdout))
+    assert get._get_one(one, 50, MessageRows(None, one.format, warn=one.warn), True, False) == 0
+    assert written == [(50, 91), (-1, -1)]
