@@ -69,9 +69,10 @@ class FakeSession(SimpleNamespace):
             environment=SimpleNamespace(stderr=Terminal(False), stdout=Terminal(is_terminal), can_ask=is_terminal),
             interrupts=SimpleNamespace(deferred=contextlib.nullcontext),
             progress=lambda *asked: self.said.append(asked) or contextlib.nullcontext(bar),
-            look=lambda color: Look(None, color, cast(Any, None)),
+            look=lambda color: self.drawn.append(f"color: {color}") or Look(None, color, cast(Any, None)),
             release_notes=lambda: self.said.append("released"),
-            end_opening=lambda: None,
+            drawn=[],
+            end_opening=lambda: self.drawn.append("the opening has ended"),
             note=self.tell, warn=self.tell, format=form,
             ask=lambda question: self.said.append(question) or answer,
         )  # fmt: skip
@@ -111,6 +112,18 @@ def test_a_dry_run_is_the_plan_and_its_losses(change: FakeChange, verdict: str, 
     ]
     assert result.tables[0].columns == ("action", "file", "size_bytes", "reason")
     assert (change.done, said) == (["closed"], [*change.notes, *change.foreign])
+
+
+@pytest.mark.parametrize(
+    ("consent", "drawn"), [(YES, []), (DRY, []), (ChangeOptions(), ["the opening has ended", "color: False"])]
+)
+def test_a_plan_that_is_asked_for_is_drawn_without_colours_behind_the_opening(
+    consent: ChangeOptions, drawn: list[str]
+) -> None:
+    one = FakeSession(is_terminal=True)
+    changed(FakeChange(1), consent, one)
+    assert one.drawn == drawn
+    assert ("a" in one.environment.stderr.getvalue()) == bool(drawn)
 
 
 @pytest.mark.parametrize(

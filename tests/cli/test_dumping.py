@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +12,10 @@ import typer
 
 from rmqctl.commands import dump as dump_command
 from rmqctl.commands.dump import Kind, _Dump
-from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, files_of, folder_of, split_target
 from store.errors import NotAStore
 from store.structures.entry import Entry, EntryBlock
-from tests.support.sessions import session
+from tests.support.sessions import give, session
 
 MESSAGE = SimpleNamespace(topic="T", queue_id=3, uniq_key="U", keys=["a", "b"], store_timestamp_ms=100)
 MESSAGES_OF_3 = {"topic": "T", "queue_id": 3}
@@ -252,3 +253,38 @@ def test_one_queue_is_followed_and_a_log_in_several_folders(
     messages: Any = SimpleNamespace(warn_of_undecoded=lambda: None)
     with pytest.raises(typer.BadParameter if refused else Ended, match=refused):
         dump_command._follow(session(), dump, rows, messages)
+
+
+@pytest.mark.parametrize(
+    ("target", "place", "expected"),
+    [
+        (None, "the store", ["of the store"]),
+        ("T/0", "the store", ["of the store"]),
+        ("file", "file", ["of the file"]),
+        (None, "nothing", "no commitlog; name a file to dump"),
+        ("T/0", "nothing", "no commitlog of T/0, and there is no such file"),
+    ],
+)
+def test_a_target_is_a_file_or_a_part_of_the_store(
+    target: str | None, place: str, expected: list[str] | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    one = session()
+    give(one, store=str(tmp_path))
+    opened = list[dict[str, bool]]()
+    monkeypatch.setattr(one.store, "open_reader", lambda **how: opened.append(how))
+    of_store = ["of the store"] if place == "the store" else []
+    monkeypatch.setattr("store.verbs.dumped_at", lambda kind, path: ["of the file"])
+    monkeypatch.setattr("store.verbs.dumped_files", lambda kind, reader, asked: of_store)
+    monkeypatch.setattr("store.verbs.dumped_folder_at", lambda kind, path: "folder of the file")
+    monkeypatch.setattr("store.verbs.dumped_folder", lambda kind, layout, fs: f"folder of {layout.root.name}")
+    asked: Any = object()
+    if isinstance(expected, str):
+        with pytest.raises(NotAStore) as refused:
+            files_of(one, "commitlog", target, asked)
+        assert (refused.value.reason, refused.value.file) == (f"the store has {expected}", tmp_path)
+    else:
+        assert files_of(one, "commitlog", target, asked) == expected
+    assert opened == ([] if place == "file" else [{"as_it_is": True, "or_segment": True}])
+    assert folder_of(one, "commitlog", target) == f"folder of {'the file' if place == 'file' else tmp_path.name}"
