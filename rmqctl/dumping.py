@@ -140,9 +140,11 @@ class NewEntries:
 
     def _is_in_doubt(self, entry: Entry, expected: int | None) -> bool:
         is_sound = entry.message.is_crc_right if entry.message is not None else not entry.is_fault
-        if is_sound and (expected is None or entry.number <= expected):
-            return False
-        place = expected if is_sound and expected is not None else entry.number
+        place = entry.number
+        if is_sound:
+            if expected is None or entry.number <= expected:
+                return False
+            place = expected
         is_new = place > self._doubted
         self._doubted = max(place, self._doubted)
         return is_new
@@ -235,7 +237,7 @@ class EntryRows:
                 return
 
     def _note_limit(self) -> None:
-        self._session.note(f"only the first {count_is(self._limit or 0, 'entry')} shown; --limit 0 shows all")
+        self._session.note(f"only the first {count_is(self.count, 'entry')} shown; --limit 0 shows all")
 
     def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """Yield a row for each field of the chosen entries: its span in the file, its bytes, its value."""

@@ -13,8 +13,9 @@ import typer
 from rmqctl.commands import dump as dump_command
 from rmqctl.commands.dump import Kind, _Dump
 from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, files_of, folder_of, split_target
+from rmqctl.output import Format
 from store.errors import NotAStore
-from store.structures.entry import Entry, EntryBlock
+from store.structures.entry import Entry, EntryBlock, Field
 from tests.support.sessions import give, session
 
 MESSAGE = SimpleNamespace(topic="T", queue_id=3, uniq_key="U", keys=["a", "b"], store_timestamp_ms=100)
@@ -147,6 +148,7 @@ BLANK, EMPTY = Entry("blank", "f", 2, 0), Entry("empty", "f", 9, 0)
     ("of_log", "looks", "shown"),
     [
         pytest.param(False, [[unit(0), unit(1)], [unit(2)]], [[0, 1], [2]], id="one after the other"),
+        pytest.param(False, [[fault(0)], [fault(0)], [fault(0)]], [[], [0], []], id="damage at the begin"),
         pytest.param(False, [[unit(0), unit(2)], [unit(1), unit(2)]], [[0], [1, 2]], id="a gap that is filled"),
         pytest.param(False, [[unit(0), unit(2)], [unit(2), unit(3)]], [[0], [2, 3]], id="a gap that stays"),
         pytest.param(False, [[unit(0)], [unit(0), unit(1)]], [[0], [0, 1]], id="an earlier one is no gap"),
@@ -288,3 +290,63 @@ def test_a_target_is_a_file_or_a_part_of_the_store(
         assert files_of(one, "commitlog", target, asked) == expected
     assert opened == ([] if place == "file" else [{"as_it_is": True, "or_segment": True}])
     assert folder_of(one, "commitlog", target) == f"folder of {'the file' if place == 'file' else tmp_path.name}"
+
+
+FIELDS = (Field("a_ms", 1, 8, 1000), Field("b", 9, 3, b"\x01\x02\x03"), Field("c", 12, 0, "x" * 30))
+WITH_FIELDS = Entry("unit", "f", 7, 100, bytes(range(12)), FIELDS, {"d": 5})
+RECORD = Entry("record", "f", 7, 100, message=cast(Any, SimpleNamespace(topic="T")))
+
+
+def rows_of(form: Format) -> EntryRows:
+    one: Any = SimpleNamespace(format=form, options=SimpleNamespace(wide=False))
+    messages, unshown = (
+        cast(Any, SimpleNamespace(names=("topic", name), row=lambda message: {"topic": message.topic}))
+        for name in ("shown", "unshown")
+    )
+    return EntryRows(one, messages, unshown, None, None)
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        (Format.JSON, [(1000, "0102030405060708"), ("010203", "090a0b"), ("x" * 30, "")]),
+        (
+            Format.TABLE,
+            [("1970-01-01T00:00:01.000Z", "01020304 05060708"), ("010203", "09 0a0b"), ("x" * 23 + "…", "")],
+        ),
+    ],
+)
+def test_a_field_has_its_place_in_the_file_its_value_and_its_bytes(
+    form: Format, shown: list[tuple[object, str]]
+) -> None:
+    rows = list(rows_of(form).field_rows([WITH_FIELDS]))
+    assert [(row["position"], row["size"], row["field"], row["file"]) for row in rows] == [
+        (101, 8, "a_ms", "f"), (109, 3, "b", "f"), (112, 0, "c", "f"),
+    ]  # fmt: skip
+    assert [(row["value"], row["hex"]) for row in rows] == shown
+
+
+@pytest.mark.parametrize(
+    ("entry", "values"),
+    [
+        (WITH_FIELDS, {"kind": "unit", "a_ms": 1000, "b": "010203", "c": "x" * 30, "d": 5}),
+        (RECORD, {"kind": "record", "topic": "T"}),
+        *(
+            (Entry(kind, "f", 7, 100, extra={"d": 5}), {"kind": kind, "log_offset": 7, "d": 5})
+            for kind in ("blank", "damage", "end")
+        ),
+    ],
+)
+def test_a_row_has_the_values_of_an_entry_or_a_message(entry: Entry, values: dict[str, object]) -> None:
+    rows = rows_of(Format.JSON)
+    assert list(rows.rows([entry])) == [{"file": "f", "position": 100, **values}]
+    assert list(rows.blocks([entry])) == [{"file": "f", "position": 100, **values}]
+
+
+def test_the_heading_of_csv_has_each_name_once() -> None:
+    empty = EntryBlock(np.array([], np.int64), {"z": 1})
+    pieces = [WITH_FIELDS, RECORD, EntryBlock(np.array([1], np.int64), {"y": 1, "d": 2}), empty]
+    assert rows_of(Format.CSV).names(pieces) == (
+        "kind", "file", "position", "a_ms", "b", "c", "d", "topic", "unshown", "y",
+    )  # fmt: skip
+    assert [rows_of(form).is_csv for form in (Format.CSV, Format.JSONL)] == [True, False]
