@@ -11,6 +11,7 @@ import contextlib
 import csv
 import fcntl
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -163,7 +164,7 @@ def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
-    csv.field_size_limit((1 << 31) - 1)
+    csv.field_size_limit(sys.maxsize)
     with path.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream, strict=True):
             if None in row or None in row.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from datetime import datetime
@@ -211,3 +212,15 @@ def test_a_faulty_row_of_csv_ends_the_file_after_the_rows_before_it(text: str, p
     with pytest.raises(ValueError, match="csv") as caught:
         list(read_blocks(cast(Any, None), str(tmp_path)))
     assert str(caught.value) == f"topic=T/m.csv, {problem}"
+
+
+def test_a_cell_of_csv_may_be_as_long_as_a_body(tmp_path: Path) -> None:
+    path = tmp_path / "topic=T/m.csv"
+    path.parent.mkdir()
+    path.write_text(f"{HEAD}\n{CELLS.replace('Ym9keQ==', 'A' * 200_000)}\n")
+    before = csv.field_size_limit(1000)
+    try:
+        [([row], _)] = rows_of(path, str(tmp_path))
+    finally:
+        csv.field_size_limit(before)
+    assert row["body"] == "A" * 200_000

@@ -1,0 +1,76 @@
+"""Messages by key: what is left out, what stands for a record, and what is noted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rmqctl.key_query import KeyQuery, find_by_key
+from store.errors import DamagedRecord
+from tests.support.sessions import said, session
+
+SOUND, WRONG = (SimpleNamespace(name=name, is_crc_right=name == "sound") for name in ("sound", "wrong"))
+
+
+def found_by(
+    asked: KeyQuery, monkeypatch: pytest.MonkeyPatch, messages: tuple[Any, ...] = (SOUND, WRONG), **answer: Any
+) -> tuple[list[str], str]:
+    """The names of the messages, and what is said."""
+    one, given = session(), list[Any]()
+    monkeypatch.setattr("rmqctl.key_query._inside", lambda record, key: [SimpleNamespace(name=f"{record.name}/{key}")])
+
+    def query(*places: Any, **options: Any) -> Any:
+        given.append((places, options))
+        return SimpleNamespace(messages=messages, damaged=(), **answer)
+
+    opened: Any = SimpleNamespace(query=query, topics=lambda: ["Orders"])
+    if "damaged" in answer:
+        damaged = answer.pop("damaged")
+        opened.query = lambda *_, **__: SimpleNamespace(messages=messages, damaged=damaged)
+    found, _ = find_by_key(one, asked, opened)
+    options = {"verify": asked.verify, "by_tags": asked.by_tags, "in_database": asked.in_database}
+    assert given in ([], [((asked.topic, "k", 5, 10, 20), options)])
+    return [message.name for message in found], said(one)
+
+
+ASKED = KeyQuery("Orders", "k", 5, 10, 20)
+
+
+@pytest.mark.parametrize(
+    ("changed", "names", "what"),
+    [
+        ({}, ["sound/k", "wrong/k"], "key k"),
+        ({"only_sound": True}, ["sound/k"], "key k"),
+        ({"outer": True}, ["sound", "wrong"], "key k"),
+        ({"by_tags": True}, ["sound", "wrong"], "tags k"),
+        ({"outer": True, "only_sound": True}, ["sound"], "key k"),
+        ({"verify": False, "in_database": True}, ["sound/k", "wrong/k"], "key k"),
+    ],
+)
+def test_records_stand_for_the_messages_inside_unless_they_are_wanted_whole(
+    changed: dict[str, bool], names: list[str], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ASKED._replace(**changed)
+    assert (found_by(asked, monkeypatch), asked.what) == ((names, ""), what)
+
+
+@pytest.mark.parametrize(
+    ("topic", "messages", "note"),
+    [
+        ("Orders", (), ""),
+        ("orders", (), "no topic is called 'orders'; did you mean 'Orders'?\n"),
+        ("orders", (SOUND,), ""),
+    ],
+)
+def test_an_unknown_topic_is_noted_where_nothing_is_found(
+    topic: str, messages: tuple[Any, ...], note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found_by(ASKED._replace(topic=topic), monkeypatch, messages)[1] == note
+
+
+def test_each_damaged_record_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = [DamagedRecord("bad", file="f", offset=at) for at in (1, 2)]
+    lines = "warning: f, offset 1: bad\nwarning: f, offset 2: bad\n"
+    assert found_by(ASKED, monkeypatch, damaged=damaged) == (["sound/k", "wrong/k"], lines)
