@@ -273,12 +273,15 @@ def test_seconds_count_from_the_headers_begin_if_it_has_one(begin: int, made: in
     assert index.differences() == [*([] if made is None else [wrong]), header]
 
 
-def test_an_entry_behind_the_last_record_with_keys_leads_nowhere(index: Damaged) -> None:
+@pytest.mark.parametrize(("last", "number", "count"), [(12, 3, 1), (11, 2, 2)])
+def test_an_entry_behind_the_last_record_with_keys_leads_nowhere(
+    last: int, number: int, count: int, index: Damaged
+) -> None:
     run = next(scan_segment(SmallSegment(memoryview(index.log.data))))
     assert isinstance(run, Run)
-    detail = f"points to {index.places[13]}, whose record has no such key"
-    expected = expected_entries(run).up_to(index.places[12])
-    assert index.differences(expected) == [index.finding(INDEX_ENTRY_NOWHERE, 1, 3, detail)]
+    detail = f"points to {index.places[last + 1]}, whose record has no such key"
+    expected = expected_entries(run).up_to(index.places[last])
+    assert index.differences(expected) == [index.finding(INDEX_ENTRY_NOWHERE, 1, number, detail, count)]
 
 
 def test_a_missing_key_is_placed_by_its_log_offset_wherever_the_stretch_begins(index: Damaged) -> None:
