@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from store import check
 from store.files.store_reader import StoredFile
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
+from store.structures.findings import Finding
+from store.structures.timer import check as checks
 from store.structures.timer.check_log import _are_records, _capacity
 from store.structures.timer.files import WHEEL_SIZE
 from tests.structures.timer.small_timer import (
@@ -436,3 +439,40 @@ def test_a_service_that_was_killed_before_its_first_slot_lacks_nothing(check_siz
     with (root / "timerwheel").open("wb") as wheel:
         wheel.truncate(WHEEL_SIZE)
     assert list(check(root)) == []
+
+
+@pytest.mark.parametrize("horizon", [None, 0])
+@pytest.mark.parametrize("has_lost_part", [False, True])
+@pytest.mark.parametrize(
+    ("is_used", "is_of_5", "has_queue", "is_checked"),
+    [
+        (True, True, True, True),
+        (True, False, False, True),
+        (False, True, True, True),
+        (False, True, False, False),
+        (False, False, True, False),
+    ],
+)
+def test_a_timer_is_checked_where_it_is_used_or_a_broker_of_the_version_has_one(
+    is_used: bool,
+    is_of_5: bool,
+    has_queue: bool,
+    is_checked: bool,
+    has_lost_part: bool,
+    horizon: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Messages that come again are looked for without a writer, where no part is lost."""
+    one, again = (Finding("timer-log", name, 0) for name in ("one", "again"))
+    monkeypatch.setattr(checks, "read_timer_files", lambda *given: SimpleNamespace(is_used=is_used))
+    monkeypatch.setattr(checks, "is_of_others", lambda path, line: not is_of_5)
+    monkeypatch.setattr(
+        checks, "_Check", lambda files, timer: SimpleNamespace(run=lambda: [one], has_lost_part=has_lost_part)
+    )
+    monkeypatch.setattr(checks, "_again_findings", lambda store: [again])
+    store: Any = SimpleNamespace(
+        files=SimpleNamespace(exists=lambda path: has_queue), layout=None, fs=None, config=None,
+        line=SimpleNamespace(name="5.3"), horizon=horizon,
+    )  # fmt: skip
+    looks_again = is_checked and horizon is None and not has_lost_part
+    assert list(checks.check(store)) == [one] * is_checked + [again] * looks_again

@@ -17,7 +17,7 @@ from store.formats.bundle import ABSENT, BODILESS, DOCUMENT, EMPTIED, RENAMED, W
 from store.layout import StoreLayout, segment_name
 from store.opened import make_layout
 from store.verbs.bundle.bodies import CHUNK_BYTES
-from store.verbs.bundle.plan import BundlePlan, _is_text, content_of, file_start, plan_bundle
+from store.verbs.bundle.plan import BundlePlan, _is_text, content_of, file_start, names_of_bundle, plan_bundle
 from store.verbs.bundle.write import BundleOptions, write_bundle
 from store.verbs.doctor import Examination, examine
 
@@ -228,3 +228,19 @@ def test_where_names_are_hidden_a_database_is_left_out_with_its_folder(tmp_path:
     }  # fmt: skip
     assert sorted(plan.folders) == ["commitlog", "config"]
     assert plan.left_out == ["config/metadata: left out, because names and keys in a database cannot be hidden"]
+
+
+def test_the_names_of_a_plan_are_those_of_topics_folders_and_texts(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/one.json").write_text('{"groupG":{"7":1}}')
+    (tmp_path / "config/two.json").write_text('{"unread":1}')
+    plan = BundlePlan(
+        folders=["consumequeue", "consumequeue/TopicA", "consumequeue/TopicA/0", "consumequeue/TopicB", "other/x"],
+        files=[BundledFile("config/one.json", 1, 0, RENAMED), BundledFile("config/two.json", 1, 0, WHOLE)],
+    )
+    found = names_of_bundle(plan, StoreReader(str(tmp_path)))
+    assert {"TopicA", "TopicB"} <= found
+    assert not {"unread", "x", "7", "0"} & found
+    plan.files[0] = BundledFile("config/one.json", 1, 0, WHOLE)
+    assert names_of_bundle(plan, StoreReader(str(tmp_path))) == {"TopicA", "TopicB"}
+    assert "groupG" in found
