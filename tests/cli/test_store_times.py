@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 
 from rmqctl.exit_codes import USAGE
+from rmqctl.store_times import and_store_times, store_times
 from store import Message, open_store
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
+from tests.support.sessions import session
 from tests.support.stores import SMALL
 
 TIMES = (1_000, 2_000, 2_001, 3_000)
@@ -78,3 +81,31 @@ def test_an_end_before_the_beginning_is_a_wrong_use(root: Path, command: str) ->
 def test_where_no_message_is_of_the_time_the_status_is_not_found(words: str, status: str) -> None:
     run = rmqctl("get", "TopicA", *words.split(), "--format", "json", store=golden("normal").store)
     assert (run.code, run.json["status"], run.json["messages"]) == (1, status, [])
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "times"),
+    [
+        (None, None, (0, (1 << 63) - 1)),
+        ("5", None, (5, (1 << 63) - 1)),
+        (None, "5", (0, 5)),
+        ("5", "5", (5, 5)),
+        ("6", "5", None),
+    ],
+)
+def test_limits_of_store_time_may_be_the_same_and_all_times_are_between_none(
+    since: str | None, until: str | None, times: tuple[int, int] | None
+) -> None:
+    if times is None:
+        with pytest.raises(typer.BadParameter, match="--since is later than --until"):
+            store_times(session(), since, until)
+    else:
+        assert store_times(session(), since, until) == times
+
+
+def test_a_limit_is_a_moment_in_milliseconds() -> None:
+    assert and_store_times(session(), "a", "1700000000999", "1700000001000") == (
+        "(a\n) and store_timestamp >= timestamp '2023-11-14 22:13:20.999Z'"
+        " and store_timestamp <= timestamp '2023-11-14 22:13:21.000Z'"
+    )
+    assert and_store_times(session(), None, None, None) is None
