@@ -278,7 +278,7 @@ def test_doubts_are_looked_for_in_their_queues_in_order_and_where_delayed_messag
     assert live._queues_of([]) == []
 
 
-def doubt(key: bytes, sent_ms: int, topic: str = "T", queue_id: int = 0, broker: str = "b") -> Doubt:
+def open_doubt(key: bytes, sent_ms: int, topic: str = "T", queue_id: int = 0, broker: str = "b") -> Doubt:
     return Doubt(key, f"U{key.decode()}", topic, f"o{key.decode()}", broker, queue_id, sent_ms)
 
 
@@ -309,7 +309,12 @@ def test_doubts_are_looked_for_in_the_index_and_then_in_the_queues_around_their_
 
     monkeypatch.setattr(live, "messages_between", between)
     monkeypatch.setattr(live, "_queues_of", lambda doubts: sorted({(one.topic, one.queue_id) for one in doubts}))
-    doubts = [doubt(b"a", 5_000_000), doubt(b"b", 700_000, "S", 3), doubt(b"c", 900_000), doubt(b"d", 800_000)]
+    doubts = [
+        open_doubt(b"a", 5_000_000),
+        open_doubt(b"b", 700_000, "S", 3),
+        open_doubt(b"c", 900_000),
+        open_doubt(b"d", 800_000),
+    ]
     assert it._find_in("b", doubts, "L") == {
         b"a": Answer(Outcome.ACKNOWLEDGED, "found", "M1", 5),
         b"b": Answer(Outcome.DOUBT if unknown else Outcome.AGAIN, unknown or "it is not there"),
@@ -331,7 +336,7 @@ def test_of_a_broker_that_has_not_settled_all_that_is_not_found_stays_in_doubt(m
     it.routes = SimpleNamespace(master=lambda broker: broker)
     monkeypatch.setattr(live, "Settling", SimpleNamespace(wait=lambda *given: "still busy"))
     monkeypatch.setattr(live, "messages_between", lambda *given: [])
-    found = it.find([doubt(b"a", 5), doubt(b"b", 6, broker="c")], "L")
+    found = it.find([open_doubt(b"a", 5), open_doubt(b"b", 6, broker="c")], "L")
     assert found == [Answer(Outcome.DOUBT, "still busy")] * 2
 
 
@@ -407,7 +412,7 @@ def test_settings_of_a_broker_are_asked_for_once_and_a_search_that_is_refused_na
     assert [it.settings("config") for _ in range(2)] == [{"a": "b=c", "d": ""}] * 2
     assert (it.settings("none"), len(asked)) == ({}, 2)
     with pytest.raises(BadRequest) as refused:
-        it._look_up(doubt(b"a", 5, broker="refuses"), "o/L")
+        it._look_up(open_doubt(b"a", 5, broker="refuses"), "o/L")
     assert refused.value.reason == f"the broker does not search: code 13: {'x' * 200}"
 
 
