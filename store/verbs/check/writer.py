@@ -13,12 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from time import sleep
 
-import numpy as np
-
 from store.files.filesystem import Filesystem
 from store.files.lock import is_locked
 from store.files.store_reader import StoreReader
-from store.formats.derived import is_pre_blank, units_of
+from store.formats.derived import is_of_record, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.structures.consumequeue.survey import QueueListing
 
@@ -49,6 +47,5 @@ def horizon_of(files: StoreReader, listings: Iterable[QueueListing]) -> int:
     offsets = [0]
     for file in newest:
         units = units_of(files.salvage_written(file.path, file.size, UNIT_SIZE).buffer)
-        written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
-        offsets += [int(offset) for offset in units["log_offset"][np.flatnonzero(written)[-1:]]]
+        offsets += units["log_offset"][is_of_record(units)][-1:].tolist()
     return max(offsets)
