@@ -112,11 +112,13 @@ class ScheduleMessageService(ServiceThread):
 
         def deliver_ms(offset: int) -> int:
             unit = queue.unit(offset)
-            return queue.real_tags_code(unit.tags_code) if unit is not None else 0
+            # A level waits at a unit that can't be read.
+            return queue.real_tags_code(unit.tags_code) if unit is not None else now_ms
 
-        overdue = bisect_right(waiting, now_ms, key=deliver_ms)
-        overdue_ms = now_ms - deliver_ms(waiting[0]) if overdue else 0
-        return LevelBacklog(level, delay_ms, len(waiting), overdue, overdue_ms)
+        overdue_ms = now_ms - deliver_ms(waiting[0]) if waiting else -1
+        if overdue_ms < 0:
+            return LevelBacklog(level, delay_ms, len(waiting), 0, 0)
+        return LevelBacklog(level, delay_ms, len(waiting), bisect_right(waiting, now_ms, key=deliver_ms), overdue_ms)
 
     # Loading.
 
