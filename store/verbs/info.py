@@ -218,8 +218,9 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            code = error.code if error.code in WHOLLY_UNREADABLE else "unreadable"
-            problem = Problem("unreadable", str(error), code=code)
+            problem = Problem("unreadable", str(error), code="unreadable")
+            if error.code in WHOLLY_UNREADABLE:
+                problem = problem._replace(code=error.code)
             if problem not in self.failures:
                 self.failures.append(problem)
 

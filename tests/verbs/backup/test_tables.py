@@ -61,9 +61,7 @@ def test_a_table_comes_from_its_newest_whole_copy(
 
 def test_a_queue_without_a_known_end_is_noted_and_those_of_others_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def end(topic: str, at: int, fault: str = "") -> Any:
-        return SimpleNamespace(
-            topic=topic, queue_id=3, min_offset=1, max_offset=9, newest=end - 10, end=end, fault=fault
-        )
+        return SimpleNamespace(topic=topic, queue_id=3, min_offset=1, max_offset=9, newest=at - 10, end=at, fault=fault)
 
     asked: list[tuple[Any, ...]] = []
     ends = [end("A", 500), end("B", 900, "torn"), end("Other", 800), end("C", 400)]
