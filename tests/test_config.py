@@ -450,18 +450,3 @@ def test_hours_are_those_of_a_day(text: str, hours: tuple[int, ...]) -> None:
     for wrong in ("", ";", "24", "-1", "4,16", "a", "4;24"):
         with pytest.raises(BadRequest, match="deleteWhen needs hours"):
             parse_hours(wrong)
-
-
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_broker_conf_has_at_most_a_mebibyte(more: int, tmp_path: Path) -> None:
-    conf = tmp_path / "broker.conf"
-    conf.write_text("brokerName=a\n".ljust((1 << 20) + more, "\n"))
-    if more <= 0:
-        assert read_broker_conf(conf) == {"brokerName": "a"}
-    else:
-        with pytest.raises(BadRequest) as refused:
-            read_broker_conf(conf)
-        assert (refused.value.reason, refused.value.file) == (
-            "a broker configuration has no more than 1048576 bytes",
-            conf,
-        )
