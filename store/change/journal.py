@@ -113,6 +113,7 @@ class Journal:
 
         elsewhere  see decode_manifest
         """
+        quarantine = quarantine.absolute()
         folder = quarantine / change_id
         path = folder / "manifest.json"
         if "/" in change_id or change_id in (".", "..") or not fs.exists(path):

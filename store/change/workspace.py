@@ -19,7 +19,7 @@ def staging_folder(root: Path, name: str) -> Path:
 
 
 def is_below(folder: Path, path: Path) -> bool:
-    """Return whether a path names something in the folder."""
+    """Return whether a path names something in the folder; both are absolute."""
     # A path of pathlib takes four times as long, and a plan may have 100,000 files.
     return str(path).startswith(f"{folder}/")
 

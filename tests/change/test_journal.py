@@ -132,6 +132,20 @@ def test_an_unknown_change_is_refused_and_one_behind_a_link_too(name: str, root:
         Journal.load(root, journal.id, quarantine, FS)
 
 
+@pytest.mark.parametrize("given", [".", "q"])
+def test_a_quarantine_is_noted_and_guarded_by_its_whole_path(
+    given: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "q").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    journal, _ = start(root, Path(given), "config/one")
+    assert (root / OWN_FOLDER / ELSEWHERE).read_text() == str(Path(given).absolute() / journal.id)
+    journal.folder.rename(tmp_path / "moved")
+    journal.folder.symlink_to(tmp_path / "moved")
+    with pytest.raises(ForeignFile, match="a link among the folders of the store"):
+        Journal.load(root, journal.id, Path(given), FS)
+
+
 @pytest.mark.parametrize(
     ("state", "found", "is_refused"),
     [("applying", b"ab5", False), ("applied", b"ab5", True), ("applied", b"abc", False), ("applying", b"xb5", True)],

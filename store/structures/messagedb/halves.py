@@ -66,7 +66,7 @@ class DatabaseHalf(NamedTuple):
 
 def runs_of_log(opened: OpenedStore, stop: int | None = None) -> Iterator[Run]:
     """Yield the readable runs of the log, up to `stop` if given."""
-    return opened.runs(opened.log.min_offset, opened.log.max_offset if stop is None else stop)
+    return opened.runs(opened.log.start, opened.log.max_offset if stop is None else stop)
 
 
 def has_half_messages(opened: OpenedStore) -> bool:
