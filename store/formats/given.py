@@ -10,12 +10,12 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from store.errors import BadRequest, WrongKind, quoted
+from store.formats.java import INT_MAX
 
 if TYPE_CHECKING:
     from store.formats.message import Message
 
 _MOST_SHOWN = 40
-_MOST_USUAL = (1 << 31) - 1
 _INTS = ("queue_id", "flag", "sys_flag", "reconsume_times")
 _ADDRESS_SIZES = (4, 16)
 
@@ -26,7 +26,7 @@ def check_message(message: Message) -> None:
     for name in _INTS:
         value = getattr(message, name)
         # This covers most numbers of most messages; a call would take as long as all four comparisons.
-        if type(value) is not int or not 0 <= value <= _MOST_USUAL:
+        if type(value) is not int or not 0 <= value <= INT_MAX:
             check_number(name, value)
     check_number("prepared_transaction_offset", message.prepared_transaction_offset, 64)
     if message.born_timestamp_ms is not None:
@@ -115,7 +115,7 @@ def check_host(name: str, value: object) -> None:
         raise WrongKind(f"{name} is not a host: {_shown(value)}")
     if len(value[0]) not in _ADDRESS_SIZES:
         raise BadRequest(f"{name} has an address of {len(value[0])} bytes, not 4 or 16")
-    if type(value[1]) is not int or not 0 <= value[1] <= _MOST_USUAL:
+    if type(value[1]) is not int or not 0 <= value[1] <= INT_MAX:
         check_number(f"the port of {name}", value[1])
 
 

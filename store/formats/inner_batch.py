@@ -89,7 +89,7 @@ def inner_parts(body: bytes) -> Iterator[tuple[int, int, int, int]]:
         stop = start + body_size
         (properties_size,), properties = _PROPERTIES_SIZE.unpack_from(body, stop), stop + _PROPERTIES_SIZE.size
         at += size
-        if properties_size < 0 or properties + properties_size != at:
+        if properties + properties_size != at:
             yield start, stop, 0, 0
             yield properties, len(body), 0, 0
             return
@@ -110,7 +110,7 @@ def _parts(record: StoredMessage) -> Iterator[tuple[int, bytes, bytes]]:
         stop = start + body_size
         (properties_size,) = _PROPERTIES_SIZE.unpack_from(body, stop)
         properties = stop + _PROPERTIES_SIZE.size
-        if properties_size < 0 or properties + properties_size != at + size:
+        if properties + properties_size != at + size:
             raise _damaged(record, at, f"a message of {size} bytes claims properties of {properties_size}")
         yield flag, body[start:stop], body[properties : properties + properties_size]
         at += size

@@ -13,7 +13,7 @@ BROKER = BloomFilter.sized(20, 32)
 
 @pytest.mark.parametrize(
     ("error_percent", "groups", "hashes", "bits"),
-    [(20, 32, 3, 112), (20, 64, 3, 216), (10, 128, 4, 616), (1, 32, 7, 312)],
+    [(20, 32, 3, 112), (20, 64, 3, 216), (10, 128, 4, 616), (1, 32, 7, 312), (25, 64, 2, 192), (50, 128, 1, 192)],
 )
 def test_the_sizes_are_a_brokers(error_percent: int, groups: int, hashes: int, bits: int) -> None:
     assert BloomFilter.sized(error_percent, groups) == BloomFilter(hashes, bits)

@@ -49,6 +49,11 @@ def test_a_bomb_is_not_unpacked_beyond_the_bound(compression: str) -> None:
     assert (found.data, found.problem) == (bomb, f"the {compression} body is larger than 100000 bytes")
 
 
+def test_a_body_has_64_mib_at_most() -> None:
+    bomb = zlib.compress(bytes((64 << 20) + 1), 1)
+    assert decode_body(bomb, FLAGS["zlib"]).problem == "the zlib body is larger than 67108864 bytes"
+
+
 @pytest.mark.parametrize("compression", sorted(FLAGS))
 @pytest.mark.parametrize(("max_size", "is_whole"), [(999, False), (1000, True), (1001, True)])
 def test_a_body_may_be_as_large_as_the_bound(compression: str, max_size: int, is_whole: bool) -> None:

@@ -260,7 +260,9 @@ def test_a_message_waits_at_most_at_the_last_level(asked: int, level: int) -> No
 def test_a_message_has_the_properties_that_were_given_and_those_of_its_names() -> None:
     message = Message.of("T", "x", properties={"a": "b"}, keys=["k", "l"], tags="t", uniq_key="u", delay_level=1)
     assert message.properties == b"a\x01b\x02KEYS\x01k l\x02TAGS\x01t\x02UNIQ_KEY\x01u\x02DELAY\x011"
-    assert Message.of("T").properties == b""
+    assert Message.of("T").properties == Message.of("T", delay_level=0).properties == b""
+    with pytest.raises(BadRequest, match="delay_level is less than 0: -1"):
+        Message.of("T", delay_level=-1)
     with pytest.raises(BadRequest, match="separate properties"):
         Message.of("T", properties={"a": "b\x02"})
 
