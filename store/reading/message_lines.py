@@ -25,8 +25,9 @@ from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Message
 from store.formats.run import Int64Array
-from store.kernels.line_members import MOST_PARTS, NAMES, ROW_NAMES, WORDS
+from store.kernels.line_members import FROM, KIND, MOST_PARTS, NAMES, ROW_NAMES, TO, WORDS
 from store.kernels.lines import TEXTS
+from store.reading.record_lines import PARTS_OF_PROPERTY
 from store.structures.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
 
 _ADDED = -2
@@ -87,8 +88,8 @@ class MessageLines:
         words = [word.encode() for word in (*NAMES, *WORDS)]
         self._words = b"".join(words)
         self._word_ends = np.cumsum([0, *map(len, words)], dtype=np.int64)
-        self._values = np.zeros((3, len(NAMES)), np.int64)
-        self._parts = np.zeros((4, MOST_PARTS), np.int64)
+        self._values = np.zeros((len((KIND, FROM, TO)), len(NAMES)), np.int64)
+        self._parts = np.zeros((len(PARTS_OF_PROPERTY), MOST_PARTS), np.int64)
         self._bodies, self._properties = bytearray(), bytearray()
         self._capacity = _LINES
 

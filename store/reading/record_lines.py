@@ -16,10 +16,12 @@ from store import kernels
 from store.files import lost_pages
 from store.formats.message import StoredMessage
 from store.formats.run import Int64Array, Run
-from store.kernels.line_members import MOST_PARTS, NAMES, WORDS
+from store.kernels.line_members import MOST_PARTS, NAME_FROM, NAME_TO, NAMES, VALUE_FROM, VALUE_TO, WORDS
 from store.kernels.line_writer import PIECES
 
 _TARGET_SIZE = 4 << 20
+PARTS_OF_PROPERTY = NAME_FROM, NAME_TO, VALUE_FROM, VALUE_TO
+"""The rows of an array for the properties of a record or line."""
 
 
 class RecordLines:
@@ -33,7 +35,7 @@ class RecordLines:
         self._to_line, self._with_body = to_line, with_body
         self._pieces, self._piece_ends = _joined(PIECES)
         self._words, self._word_ends = _joined((*NAMES, *WORDS))
-        self._parts = np.zeros((4, MOST_PARTS), np.int64)
+        self._parts = np.zeros((len(PARTS_OF_PROPERTY), MOST_PARTS), np.int64)
         self._target = bytearray(_TARGET_SIZE)
 
     def of_runs(self, pieces: Iterable[Run | StoredMessage], to_line: Callable[[StoredMessage], str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from store.errors import BadRequest, quoted
+from store.formats.java import LONG_MAX
 from store.formats.message import Message, StoredMessage
 from store.reading.messages import MessageIterator
 from store.structures.get_result import GetResult, MessageFilter
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from store.reading.message_store import QueryResult
     from store.structures.commitlog.put_result import PutResult
 
-END_OF_TIME_MS = (1 << 63) - 1
+END_OF_TIME_MS = LONG_MAX
 
 
 @runtime_checkable

@@ -244,7 +244,10 @@ def test_lines_that_are_left_keep_their_place_between_the_others() -> None:
         line(topic=f"T{number % 3}", body_text=f"b{number}", body=..., tags=..., flag=number) for number in range(9)
     ]
     batch = MessageLines(None, NOW_MS, lambda topic: topic == "T1").read(b"\n".join(texts) + b"\n")
-    assert batch.left == [1, 4, 7]
+    assert (batch.left, [batch.line(row) for row in batch.left]) == (
+        [1, 4, 7],
+        [texts[row] + b"\n" for row in (1, 4, 7)],
+    )
     batch.add(1, parse_stored(batch.line(1), None, NOW_MS).message, 5, is_damaged=True)
     batch.add(7, parse_stored(batch.line(7), None, NOW_MS).message, None)
     found = batch.columns()
@@ -254,6 +257,28 @@ def test_lines_that_are_left_keep_their_place_between_the_others() -> None:
     assert found.times() == [1234, 5, 1234, 1234, 1234, 1234, None, 1234]
     assert found.damaged_count == 1
     assert found.uniq_keys() == [b"U", None, b"U", b"U", b"U", b"U", None, b"U"]
+
+
+@pytest.mark.parametrize("added", [(), (1,), (4,), (1, 4)])
+def test_each_line_keeps_its_body_whichever_of_the_left_are_added(added: tuple[int, ...]) -> None:
+    texts = [line(topic=f"T{number % 3}", body_text="b" * number, body=..., flag=number) for number in range(6)]
+    batch = MessageLines(None, NOW_MS, lambda topic: topic == "T1").read(b"\n".join(texts))
+    for row in added:
+        batch.add(row, parse_stored(texts[row], None, NOW_MS).message, None)
+    found = batch.columns().messages
+    kept = [text for row, text in enumerate(texts) if row % 3 != 1 or row in added]
+    assert [found.message(row) for row in range(len(found))] == [
+        parse_stored(text, None, NOW_MS).message for text in kept
+    ]
+
+
+@pytest.mark.parametrize(("port", "left"), [
+    (-(1 << 31) - 1, [0]), (-(1 << 31), []), ((1 << 31) - 1, []), (1 << 31, [0]),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["born_host", "store_host"])
+def test_a_host_whose_port_has_no_32_bits_is_left(name: str, port: int, left: list[int]) -> None:
+    text = line(**{name: f"10.0.0.1:{port}"})
+    assert MessageLines(None, NOW_MS, lambda topic: False).read(text).left == left
 
 
 @pytest.mark.parametrize(("leaves_copies", "left"), [(True, [1, 3]), (False, [])])

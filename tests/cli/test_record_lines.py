@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +98,14 @@ def test_lines_keep_the_order_of_their_records_over_pieces_and_large_ones(monkey
     messages[50] = messages[199] = Message("T", bytes(4000))
     records = [stored(message) for message in messages]
     assert by_kernel(records)[0] == "".join(message_line(record) + "\n" for record in records)
+
+
+def test_no_line_is_given_of_pages_that_were_lost_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    lost: Any = SimpleNamespace(count=lambda: 7, require_none_since=seen.append)
+    monkeypatch.setattr(record_lines, "lost_pages", lost)
+    assert by_kernel([stored(PLAIN[0])])[1] == []
+    assert seen == [7]
 
 
 V1, V2 = stored(PLAIN[0]), stored(PLAIN[6])

@@ -164,7 +164,7 @@ def test_a_removed_record_alone_says_that_it_is_being_removed() -> None:
     assert (found.status, found.next_offset, found.messages) == (GetStatus.MESSAGE_WAS_REMOVING, 3, [])
 
 
-@pytest.mark.parametrize("log_offset", [1 << 60, -5])
+@pytest.mark.parametrize("log_offset", [1 << 60, -1, -5])
 def test_a_unit_that_names_no_place_in_the_log_is_damage_and_hides_no_other(log_offset: int) -> None:
     queue = ListQueue(9)
     queue.units[1] = QueueUnit(log_offset, SIZE, 1)

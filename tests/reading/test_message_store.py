@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from store import open_store
+from store import Message, open_store
 from store.errors import BadRequest
 from store.reading.message_store import _damage_of_hits, _index_in_database, _is_asked
-from tests.support.stores import make_store
+from tests.support.stores import SMALL, make_store
 
 LOG = cast(Any, SimpleNamespace(min_offset=10, max_offset=20))
 
@@ -21,6 +21,45 @@ def test_an_unknown_queue_ends_at_0_and_has_no_first_message(tmp_path: Path) -> 
     with open_store(tmp_path / "store") as store:
         unknown = store.min_offset("none", 7), store.max_offset("none", 7), store.earliest_time("none", 7)
     assert unknown == (0, 0, -1)
+
+
+@pytest.mark.parametrize("name", ["lookup", "record_start"])
+def test_a_log_offset_is_a_long(name: str, tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 1)
+    with open_store(tmp_path / "store") as store:
+        assert getattr(store, name)((1 << 63) - 1) is None
+        with pytest.raises(BadRequest, match="log_offset does not fit in 64 bits: 9223372036854775808"):
+            getattr(store, name)(1 << 63)
+
+
+def test_the_end_of_the_longs_is_a_time(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 2, queues=1)
+    with open_store(tmp_path / "store") as store:
+        assert store.offset_by_time("T", 0, (1 << 63) - 1) == 1
+        with pytest.raises(BadRequest, match="time_ms does not fit in 64 bits: 9223372036854775808"):
+            store.offset_by_time("T", 0, 1 << 63)
+
+
+def test_queues_are_listed_by_topic_and_id_and_a_log_offset_is_located_in_its_segment(tmp_path: Path) -> None:
+    put = [("b", 1), ("a", 2), ("b", 0), ("a", 10)]
+    with open_store(tmp_path / "store", read_only=False, settings=SMALL) as store:
+        ends = [store.put(Message(topic, b"x" * 9000, queue_id)).log_offset for topic, queue_id in put]
+        store.catch_up()
+        assert [(one.topic, one.queue_id) for one in store.queues()] == sorted(put)
+        segments = sorted((tmp_path / "store" / "commitlog").iterdir())[:4]
+        assert [store.locate(at) for at in ends] == [(segment, 0) for segment in segments]
+        assert store.locate(ends[1] + 5) == (segments[1], 5)
+        with pytest.raises(BadRequest, match="log offset 65536 lies in no segment"):
+            store.locate(1 << 16)
+
+
+def test_a_refresh_shows_what_another_store_has_put_since(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", read_only=False) as writing, open_store(tmp_path / "store") as reading:
+        writing.put(Message("T", b"x"))
+        writing.flush()
+        assert reading.max_offset("T", 0) == 0
+        reading.refresh()
+        assert reading.max_offset("T", 0) == 1
 
 
 @pytest.mark.parametrize(

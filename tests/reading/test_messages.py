@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from store import GetStatus, Message, MessageStore, open_store
 from store.errors import BadRequest, StoreClosed
+from store.formats.message import INNER_BATCH, decode_record, encode_record
 from store.formats.run import Run
 from store.reading import KeyExpression
 from store.reading.filter import TagExpression
@@ -118,6 +120,25 @@ def test_reading_goes_on_after_a_hole_and_after_messages_that_expired_meanwhile(
     list(MessageIterator(call, 0))
     goes_on = later if calls_before else at_first
     assert calls == list(range(calls_before + 1 + goes_on))
+
+
+def test_a_call_that_gets_no_further_is_the_last_one() -> None:
+    answers = iter([GetResult(GetStatus.NO_MATCHED_MESSAGE, 6, 0, 9), GetResult(GetStatus.NO_MATCHED_MESSAGE, 6, 0, 9)])
+    reader = MessageIterator(lambda offset, count: next(answers), 5)
+    assert (list(reader), reader.next_offset, list(answers)) == ([], 6, [])
+
+
+@pytest.mark.parametrize(("one_call", "offsets"), [(False, [51, 52]), (True, [50, 51, 52])])
+def test_messages_inside_a_record_come_from_the_wanted_offset_on(one_call: bool, offsets: list[int]) -> None:
+    inner = struct.pack(">iiiii1sh", 23, 0, 0, 0, 1, b"x", 0)
+    record = decode_record(encode_record(
+        Message("T", inner * 3, properties=b"INNER_BASE\x0150\x02INNER_NUM\x013"), topic=b"T", sys_flag=INNER_BATCH,
+        queue_offset=50, log_offset=0, store_timestamp_ms=1,
+    ))  # fmt: skip
+    answer = GetResult(GetStatus.FOUND, 53, 50, 53, messages=[record])
+    ends = GetResult(GetStatus.OFFSET_OVERFLOW_ONE, 53, 50, 53)
+    reader = MessageIterator(lambda offset, count: answer if offset < 53 else ends, 51, one_call=one_call)
+    assert [message.queue_offset for message in reader] == offsets
 
 
 def test_it_stops_at_max_count_and_goes_on_from_there(store: MessageStore) -> None:

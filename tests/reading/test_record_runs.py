@@ -215,6 +215,11 @@ def test_streams_are_merged_by_the_smallest_next_record(seed: int) -> None:
     assert rows(merge_runs([iter(pieces) for pieces in streams])) == expected
 
 
+def test_equal_records_come_in_the_order_of_their_streams() -> None:
+    streams = [iter([made_run([1, 2], file_start=start)]) for start in (300, 100, 200)]
+    assert rows(merge_runs(streams)) == [(time, time, start) for time in (1, 2) for start in (300, 100, 200)]
+
+
 @pytest.mark.parametrize(
     ("count", "expected"),
     [(None, [0, 1, 2, 9, 3, 4]), (1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [0, 1, 2, 9]), (5, [0, 1, 2, 9, 3]),

@@ -80,7 +80,8 @@ def syntax_error(text: str, error: UnexpectedInput) -> BadRequest:
         return BadRequest(
             f"SQL filter: {quoted(text)} ends too early", hint="an operand or a closing parenthesis is missing"
         )
-    position = error.pos_in_stream if error.pos_in_stream is not None else 0
+    position = error.pos_in_stream
+    assert position is not None, "a token has one, and so has a character that begins none"
     found = str(token) if token is not None else text[position : position + 1]
     hint = "strings stand in single quotes" if found in ('"', "'") else None
     return BadRequest(f"SQL filter, column {position + 1}: unexpected {quoted(found)} in {quoted(text)}", hint=hint)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from store.formats.java import INT_MAX, LONG_MAX
 from store.reading.filter.java_values import Long, Value, compare, java_double, negated
 
 Properties = Mapping[str, str]
@@ -77,10 +78,10 @@ class Builder:
 
     def whole(self, token: str) -> Node:
         digits = str(token).rstrip("lL")
-        number = int(digits) if len(digits.lstrip("0")) <= _MOST_DIGITS else 1 << 63
-        if number >= 1 << 63:
+        if len(digits.lstrip("0")) > _MOST_DIGITS or int(digits) > LONG_MAX:
             raise Meaningless(f"{_shortened(token)} does not fit in 64 bits")
-        return _constant(number if number < 1 << 31 else Long(number), str(token))
+        number = int(digits)
+        return _constant(number if number <= INT_MAX else Long(number), str(token))
 
     def fraction(self, token: str) -> Node:
         number = float(token)
