@@ -11,7 +11,6 @@ import re
 
 import duckdb
 
-from store.errors import BadRequest
 from store.query.embedded.connection import as_store_error, restrict
 from store.query.embedded.value_types import check_types
 from store.query.tables.dialect import MACROS, for_types, interval_refusal
@@ -52,7 +51,7 @@ def check_binds(text: str, *, is_fleet: bool = False) -> None:
             raise as_store_error(error) from None
     plan = json.loads(_NAN.sub(r"\1NaN", written))
     if plan["error"]:
-        raise BadRequest(f"the query fails: {plan['error_message'].splitlines()[0]}")
+        raise as_store_error(duckdb.Error(plan["error_message"]))
     check_types(plan["plans"], asked)
 
 

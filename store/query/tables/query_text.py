@@ -29,7 +29,7 @@ _QUOTED = re.compile(
 _BRACKET = re.compile(r"/\*|\*/")
 
 _CHANGES = re.compile(
-    r"\b(insert\s+(?:into|overwrite)|delete\s+from|merge\s+(?:into|with)|update\b(?=.*\bset\b))", re.DOTALL
+    r"\b(?:insert\s+(?:into|overwrite)|delete\s+from|merge\s+(?:into|with)|update\b(?=.*\bset\b))", re.DOTALL
 )
 _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _MEANS_UNNAMED = re.compile(
@@ -47,7 +47,7 @@ def check_is_query(text: str) -> None:
     first = _first_word(code)
     changes = _CHANGES.search(code)
     if first not in QUERIES or changes:
-        word = changes.group(1).split()[0] if changes else first
+        word = changes.group().split()[0] if changes else first
         raise BadRequest(f"sql takes queries only, not {word!r}", hint=f"they begin with {', '.join(QUERIES)}")
 
 

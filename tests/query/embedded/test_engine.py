@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from rmqctl.exit_codes import INTERRUPTED
@@ -22,7 +23,7 @@ from store.errors import BadRequest, NotAStore, StoreIOError
 from store.files.store_reader import StoreReader
 from store.query.embedded import engine as room
 from store.query.embedded.engine import Engine, open_engine
-from store.query.tables.schema import TABLES
+from store.query.tables.schema import RECORD, TABLES
 from store.structures.commitlog import message_batch
 from store.verbs.check.check import check_files
 from tests.support.golden import copy_store, golden
@@ -154,6 +155,27 @@ def test_a_query_tells_the_bytes_of_log_that_it_read_and_of_all(normal: Engine) 
     normal.query("select sum(size) from messages", limit=1, on_progress=lambda done, total: seen.append((done, total)))
     total = sum(path.stat().st_size for path in (golden("normal").store / "commitlog").iterdir())
     assert (seen[-1], sorted(seen)) == ((total, total), seen)
+
+
+def test_reading_without_a_query_and_of_another_table_tells_the_bytes_of_log_too(normal: Engine) -> None:
+    seen: list[tuple[int, int]] = []
+    list(normal.read_messages([RECORD], lambda done, total: seen.append((done, total))))
+    total = sum(path.stat().st_size for path in (golden("normal").store / "commitlog").iterdir())
+    assert seen[-1] == (total, total)
+    seen.clear()
+    normal.query("select count(*) from `index`", limit=1, on_progress=lambda *told: seen.append(told))
+    assert set(seen) == {(0, 0)}
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(0, 0), (1, 1), (2, 2), (3, 3), (5, 5), (6, 6), (7, 6)])
+def test_an_answer_of_several_batches_has_as_many_rows_as_its_limit(
+    limit: int, rows: int, normal: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [pa.RecordBatch.from_pylist([{"n": at}, {"n": at + 1}]) for at in (0, 2, 4)]
+    answer = pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+    monkeypatch.setattr(normal, "ask", lambda *_: answer)
+    assert normal.query("select 1", limit=limit) == (["n"], [{"n": number} for number in range(rows)])
+    assert len(list(answer)) == (0 if limit > 4 else 1 if limit > 2 else 2)
 
 
 def test_only_the_queue_that_is_asked_for_is_read(normal: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,17 @@ import json
 from pathlib import Path
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rmqctl.exit_codes import OK, USAGE
-from store import Message, open_store
+from store import BadRequest, Message, open_store
 from store.query.embedded import export as module
+from store.query.embedded import open_engine
+from store.query.tables.export import Export
 from tests.cli.running import rmqctl
+from tests.support.five_stores import five
 from tests.support.golden import golden
 from tests.support.stores import SMALL
 
@@ -109,6 +113,40 @@ def test_a_limit_keeps_the_first_messages_of_the_log(
 def test_a_limit_is_one_that_spark_takes_too(most: int, code: int, store: Path) -> None:
     run = rmqctl("export", "--to", "-", "--as", "jsonl", "--limit", most, store=store)
     assert (run.code, len(run.out.splitlines())) == (code, 12 if code == OK else 0)
+
+
+def test_lines_are_written_with_the_queue_offset_of_the_record_around_and_inner_messages_are_counted(
+    store: Path,
+) -> None:
+    batch, inner, others = five("bcq") / "store", list[int](), list[int]()
+    with open_engine([str(batch)]) as engine:
+        plain = [*module.export_lines(engine, Export("jsonl", to_line=lambda record, outer: f"{outer}"))]
+        [*module.export_lines(engine, Export("jsonl", to_line=lambda *_: "", on_inner=inner.append))]
+    with open_engine([str(store)]) as engine:
+        [*module.export_lines(engine, Export("jsonl", to_line=lambda *_: "", on_inner=others.append))]
+    assert (sum(inner), sum(others)) == (len(plain) - plain.count("None\n"), 0)
+    assert sum(inner) > 0
+
+
+@pytest.mark.parametrize(
+    ("where", "refused"), [("size", "a number in place of a boolean"), ("not size", "a number in")]
+)
+def test_a_condition_of_other_types_is_refused(where: str, refused: str, store: Path) -> None:
+    with open_engine([str(store)]) as engine, pytest.raises(BadRequest, match=f"sql does not take {refused}"):
+        list(module.export_lines(engine, Export("jsonl", where, to_line=lambda *_: "")))
+
+
+def test_the_file_that_was_written_least_recently_is_closed_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OPEN", 2)
+    batch = pa.RecordBatch.from_pylist([{"a": 1}])
+    files = module._Files(tmp_path, Export("csv"), batch.schema)
+    for place in ("a", "b", "a", "c", "a", "b"):
+        files.write(place, batch)
+    files.close()
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.csv"))
+    assert names == ["a/part-00000.csv", "b/part-00001.csv", "b/part-00003.csv", "c/part-00002.csv"]
 
 
 def test_csv_has_times_bytes_and_lists_as_text(store: Path, tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from store.errors import BadRequest
 from store.query.embedded.bound import check_binds
 from store.query.embedded.engine import Engine, open_engine
-from store.query.tables.dialect import FUNCTIONS, WRITTEN, for_duckdb, for_spark
+from store.query.tables.dialect import FUNCTIONS, WRITTEN, double_text, for_duckdb, for_spark, for_types
 from tests.support.golden import golden
 
 WORDS = [
@@ -25,6 +25,9 @@ WORDS = [
     ("select a AS b", "select a as `b`", 'select a as "b"'),
     ("select `a``b` `c\"d`", "select `a``b` as `c\"d`", 'select "a`b" as "c""d"'),
     ("select 1 one, 1.5", "select 1 as `one` , 1.5e0 as `1.5`", 'select 1 as "one" , 1.5e0 as "1.5"'),
+    ("select interval 1 day", "select interval 1 day as `interval 1 day`", 'select interval 1 day as "interval 1 day"'),
+    ("select a from (select 1 + 1) where b", "select a from ( select 1 + 1 as `1 + 1` ) where b",
+     'select a from ( select 1 + 1 as "1 + 1" ) where b'),
     ("select null", "select null as `null`", 'select null as "null"'),
     ("select case when a then 1 end", "select case when a then 1 end as `case when a then 1 end`",
      'select case when a then 1 end as "case when a then 1 end"'),
@@ -53,6 +56,42 @@ WORDS = [
 @pytest.mark.parametrize(("text", "on_spark", "on_duckdb"), WORDS)
 def test_each_engine_gets_its_words(text: str, on_spark: str, on_duckdb: str) -> None:
     assert (for_spark(text), for_duckdb(text)) == (on_spark, on_duckdb)
+
+
+@pytest.mark.parametrize("translate", [for_spark, for_duckdb])
+@pytest.mark.parametrize("inner", ["cast(b as boolean)", "cast(b as string)", "cast(cast(b as date) as string)"])
+def test_a_cast_inside_a_cast_has_its_own_guard(inner: str, translate: Callable[[str], str]) -> None:
+    whole = translate("x + cast(a as double) + y")
+    assert translate(f"x + cast({inner} as double) + y") == re.sub(
+        r"\ba\b(?! (number|point))", lambda _: translate(inner), whole
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("select a is null, null", 'select a is null as "a is null" , error(\'\') as "null"'),
+        ("select a is not NULL, coalesce(NULL, 1)",
+         'select a is not NULL as "a is not NULL" , coalesce ( error(\'\') , 1 ) as "coalesce(NULL, 1)"'),
+        ("a > date '2020-01-01' and b = timestamp '2020-01-01'",
+         "a >  try_cast('2020-01-01' as date) and b =  try_cast('2020-01-01' as timestamptz)"),
+        ("cast(date as string) and CAST(a as bigint)", "to_string ( date ) and to_bigint ("),
+    ],
+)  # fmt: skip
+def test_a_query_to_bind_has_tried_casts_and_no_constant_null(text: str, bound: str) -> None:
+    assert for_types(text).startswith(bound)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"), (-0.0, "-0.0"), (1e-3, "0.001"), (9.9e-4, "9.9E-4"), (9999999.0, "9999999.0"), (1e7, "1.0E7"),
+        (-1.5e-9, "-1.5E-9"), (12345678.0, "1.2345678E7"), (-12.25, "-12.25"), (1e20, "1.0E20"),
+        (float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity"),
+    ],
+)  # fmt: skip
+def test_a_double_is_written_as_in_java(value: float, text: str) -> None:
+    assert double_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -277,7 +316,7 @@ CALLS = {
     "map_values(properties)": None, "max(1)": 1,
     "md5('a')": "0cc175b9c0f1b6a831c399e269772661", "min(1)": 1, "minute(timestamp '2020-01-02 03:04:05')": 4,
     "month(date '2020-01-02')": 1, "nullif(1, 1)": None, "nvl(null, 1)": 1, "octet_length(body)": None,
-    "rank() over (order by 1)": 1, "replace('aa', 'a', 'b')": "bb", "round(1.25, 1)": 1.3,
+    "rank() over (order by 1)": 1, "replace('aa', 'a', 'b')": "bb", "round(1.25, 1)": 1.3, "round(1.75)": 2.0,
     "row_number() over (order by 1)": 1, "rtrim(' a ')": " a", "second(timestamp '2020-01-02 03:04:05')": 5,
     "size(keys) - 4": -1, "startswith('abc', 'a')": True, "substr('abc', 0, 2)": "ab", "substring('abc', -2)": "bc",
     "sum(1)": 1, "trim(' a ')": "a", "unix_millis(timestamp '1970-01-01 00:00:01')": 1000, "upper('a')": "A",

@@ -75,6 +75,14 @@ def test_a_segment_is_a_row_with_its_ends_and_its_outcome(files: StoreReader) ->
     assert [row["reason"] is not None for row in found] == [False, True, False]
 
 
+def test_a_row_of_a_segment_ends_at_its_first_damage(tmp_path: Path) -> None:
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    path.parent.mkdir()
+    path.write_bytes((record(b"T") + b"x" * 8 + record(b"T", position=RECORD + 8)).ljust(SIZE, b"\0"))
+    (found,) = rows(StoreReader(str(tmp_path)), "segments")
+    assert (found["record_count"], found["used_bytes"], found["outcome"]) == (1, RECORD, "damage")
+
+
 @pytest.mark.parametrize(
     ("sign", "value", "starts"),
     [("==", 400, [400]), ("<=", 399, [0]), (">=", 401, [800]), (">=", 400, [400, 800]), ("==", 401, [])],
