@@ -139,6 +139,7 @@ def parse_queue_id(name: str) -> int | None:
     return int(name) if -(1 << 31) <= int(name) < 1 << 31 else None
 
 
+@lru_cache(_KNOWN_NAMES)
 def is_topic_folder_name(topic: str) -> bool:
     """Return whether the topic is a valid name of a folder directly in consumequeue/."""
     if topic in ("", ".", "..") or "/" in topic or "\0" in topic:

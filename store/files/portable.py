@@ -54,8 +54,11 @@ def sync_data(number: int) -> None:
 def advise(number: int, position: int, size: int, advice: str) -> None:
     """Call posix_fadvise with the advice of this name, if the system has it."""
     if hasattr(os, "posix_fadvise"):
-        with contextlib.suppress(OSError):
+        try:
             os.posix_fadvise(number, position, size, getattr(os, advice))
+        except OSError:
+            # Advice for a file system that takes none.
+            return
 
 
 def is_cached(number: int, position: int) -> bool:

@@ -289,9 +289,10 @@ class _Plan:
         self._seen = seen
 
     def of(self, key: QueueKey) -> Repair | None:
+        has_folder = is_topic_folder_name(key[0])
         if key not in self._repairs:
-            self._repairs[key] = self._meet(key) if is_topic_folder_name(key[0]) else None
-        if is_topic_folder_name(key[0]):
+            self._repairs[key] = self._meet(key) if has_folder else None
+        if has_folder:
             self._seen[key[0]].add(key[1])
         return self._repairs[key]
 

@@ -31,7 +31,8 @@ from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.opened.detect import OpenRequest, find_store
 from store.structures import findings as kinds
-from store.structures.consumequeue.queue_set import QueueState
+from store.structures.consumequeue.queue_set import QueueKey, QueueState
+from store.structures.consumequeue.resting import RestingQueue
 from store.structures.findings import KINDS, Finding, Rank
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from store.verbs.info import StoreInfo, look_at_store
@@ -211,10 +212,11 @@ class _Examiner:
         return KINDS[kind].rank
 
     def _simulate(self, lines: tuple[str, ...], beside: tuple[str, ...]) -> Iterator[Diagnosis]:
+        resting: dict[QueueKey, RestingQueue] = {}
         for name in dict.fromkeys((*lines, *beside)):
             with Scratch() as scratch:
                 store = find_store(self.layout, self.settings, self.fs, compat=name)
-                start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder)
+                start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder, resting=resting)
             self.found.starts.append(start)
             if name not in lines:
                 continue

@@ -14,11 +14,13 @@ import pytest
 from rmqctl.commands import doctor as doctor_command
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.opened import make_layout
+from store.verbs import examine
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.golden import CLEAN, golden
 from tests.support.snapshots import snapshot
-from tests.support.stores import make_store
+from tests.support.stores import Clock, make_store
 from tests.verbs.recorded_stores import make
 
 
@@ -138,6 +140,27 @@ def test_every_line_is_simulated_when_asked(tmp_path: Path) -> None:
     (root / "commitlog/00000000000000000007").touch()
     found = {row["what"] for row in doctor(root, "--compat", "all")["diagnoses"]}
     assert {"a 4.9 broker does not start", "a 5.3 broker does not start"} <= found
+
+
+class _CountedStarts(Filesystem):
+    """Counts the reads of idle queues' pages."""
+
+    pages = 0
+
+    def read_start(self, path: str, size: int) -> bytes:
+        self.pages += 1
+        return super().read_start(path, size)
+
+
+def test_each_further_start_takes_the_idle_queues_of_the_first(tmp_path: Path) -> None:
+    """Check that a page about 100,000 queues does not read all of them for each version."""
+    root = make_store(tmp_path / "store", 30)
+    pages = {}
+    for beside in ((), ("4.9", "5.3", "5.5")):
+        fs = _CountedStarts()
+        found = examine(make_layout(root, {}, fs), {}, Clock(), beside=beside, fs=fs)
+        pages[len(found.starts)] = fs.pages
+    assert pages[1] == pages[3] > 0
 
 
 def test_beside_an_owner_no_start_is_simulated(tmp_path: Path) -> None:

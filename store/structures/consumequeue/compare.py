@@ -41,6 +41,8 @@ Queue = tuple[str, int]
 NO_RECORD = "where no record begins"
 # A mapping for fewer units costs more than their copy, and a process may have 65,530 mappings by default.
 COPIED_UNITS = 1 << 14
+JOINED_UNITS = 4096 // UNIT_SIZE
+"""Most units of a file that are joined with those of other files: those of an idle queue's page."""
 
 
 class Piece(NamedTuple):
@@ -82,6 +84,23 @@ class FoundUnits(NamedTuple):
     number: Int64Array
     units: np.ndarray
 
+    @classmethod
+    def of(cls, files: Sequence[_FileUnits]) -> FoundUnits:
+        """Return the units of all files."""
+        counts = [len(one.units) for one in files]
+        return cls(
+            np.repeat(np.array([one.queue for one in files], np.int64), counts),
+            np.repeat(np.array([one.file for one in files], np.int64), counts),
+            np.concatenate([np.empty(0, np.int64), *(one.numbers for one in files)]),
+            _joined([one.units for one in files]),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[FoundUnits]) -> FoundUnits:
+        """Return the rows of all parts."""
+        queue, file, number = (np.concatenate([part[column] for part in parts]) for column in range(3))
+        return cls(queue, file, number, _joined([part.units for part in parts]))
+
     def pieces(self, names: Sequence[str], rows: Int64Array) -> list[Piece]:
         """Return the rows of one queue as pieces, one for each file."""
         found = []
@@ -90,6 +109,20 @@ class FoundUnits(NamedTuple):
             of_file = of_file[np.argsort(self.number[of_file], kind="stable")]
             found.append(Piece(names[int(file)], self.number[of_file], self.units[of_file]))
         return found
+
+
+class _FileUnits(NamedTuple):
+    """Hold the units of one file, with the numbers of its queue and of the file."""
+
+    queue: int
+    file: int
+    numbers: Int64Array
+    units: np.ndarray
+
+    def spread(self) -> FoundUnits:
+        """Return the units with columns that take no memory."""
+        queue, file = (np.broadcast_to(np.int64(number), len(self.units)) for number in (self.queue, self.file))
+        return FoundUnits(queue, file, self.numbers, self.units)
 
 
 class UnitsOfSegment:
@@ -102,49 +135,38 @@ class UnitsOfSegment:
         self, files: StoreReader, surveys: Sequence[QueueFile], low: int, high: int, queue_numbers: dict[Queue, int]
     ) -> None:
         self.names: list[str] = []
-        self._queues: list[int] = []
-        self._numbers: list[Int64Array] = []
-        self._units: list[np.ndarray] = []
+        small: list[_FileUnits] = []
+        large: list[_FileUnits] = []
         for survey in surveys:
             numbers, units = _read_units(files, survey, low, high)
             if len(units):
-                queue = (survey.topic, survey.queue_id)
+                number = queue_numbers.setdefault((survey.topic, survey.queue_id), len(queue_numbers))
+                into = small if len(units) <= JOINED_UNITS else large
+                into.append(_FileUnits(number, len(self.names), numbers, units))
                 self.names.append(files.name_of(survey.path))
-                self._queues.append(queue_numbers.setdefault(queue, len(queue_numbers)))
-                self._numbers.append(numbers)
-                self._units.append(units)
-        self._at = [0] * len(self._units)
-        self._next: Int64Array = np.array([units["log_offset"][0] for units in self._units], np.int64)
+        joined = FoundUnits.of(small)
+        in_log_order = np.argsort(joined.units["log_offset"], kind="stable")
+        self._parts = [*(one.spread() for one in large), FoundUnits(*(column[in_log_order] for column in joined))]
+        self._at = [0] * len(self._parts)
 
     @property
     def is_exhausted(self) -> bool:
         """Whether `below` has returned every unit."""
-        return not (self._next < np.iinfo(np.int64).max).any()
+        return all(at == len(part.number) for at, part in zip(self._at, self._parts, strict=True))
 
     def below(self, high: int) -> FoundUnits:
         """Return the next units: all that point below `high` and were not returned before."""
-        files = np.flatnonzero(self._next < high)
-        taken = [self._take(int(file), high) for file in files]
-        counts = np.array([len(units) for _, units in taken], np.int64)
-        queues = np.array([self._queues[file] for file in files], np.int64)
-        if not taken:
-            none = np.empty(0, np.int64)
-            return FoundUnits(none, none, none, units_of(b""))
-        return FoundUnits(
-            np.repeat(queues, counts),
-            np.repeat(files, counts),
-            np.concatenate([numbers for numbers, _ in taken]),
-            # Joining bytes is ten times as fast as concatenating structured arrays.
-            units_of(b"".join(units.tobytes() for _, units in taken)),
-        )
+        return FoundUnits.joined([self._take(number, high) for number in range(len(self._parts))])
 
-    def _take(self, file: int, high: int) -> tuple[Int64Array, np.ndarray]:
-        units, start = self._units[file], self._at[file]
-        offsets = units["log_offset"]
-        stop = len(units) if offsets[-1] < high else bisect_left(offsets, high, start)
-        self._at[file] = stop
-        self._next[file] = offsets[stop] if stop < len(units) else np.iinfo(np.int64).max
-        return self._numbers[file][start:stop], units[start:stop]
+    def _take(self, number: int, high: int) -> FoundUnits:
+        part, start = self._parts[number], self._at[number]
+        stop = self._at[number] = bisect_left(part.units["log_offset"], high, start)
+        return FoundUnits(*(column[start:stop] for column in part))
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Join units as bytes: ten times as fast as concatenating structured arrays."""
+    return units_of(b"".join(part.tobytes() for part in parts))
 
 
 def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tuple[Int64Array, np.ndarray]:

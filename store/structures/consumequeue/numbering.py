@@ -69,13 +69,11 @@ class QueueTable:
         if first == count:
             return
         places, sizes, queue_ids = self._rows[[QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE, QUEUE_ID], first:count].tolist()
-        topics, texts = self._topics[places[0] :].tobytes(), dict[bytes, str]()
-        for at, size, queue_id in zip(places, sizes, queue_ids, strict=True):
-            topic = topics[at - places[0] : at - places[0] + size]
-            if topic not in texts:
-                texts[topic] = decode_utf8(topic)
-            self.queues.append((topic, queue_id))
-            self.names.append((texts[topic], queue_id))
+        data, base = self._topics[places[0] :].tobytes(), places[0]
+        topics = [data[at - base : at - base + size] for at, size in zip(places, sizes, strict=True)]
+        texts = {topic: decode_utf8(topic) for topic in set(topics)}
+        self.queues += zip(topics, queue_ids, strict=True)
+        self.names += zip(map(texts.__getitem__, topics), queue_ids, strict=True)
 
     def _make_room(self, topic_size: int) -> None:
         """Double the arrays that have no room for a queue with a topic of this size."""

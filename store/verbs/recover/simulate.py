@@ -36,6 +36,7 @@ from store.structures.commitlog.scan import Blank, End, scan_segment
 from store.structures.commitlog.start import is_abnormal, starting_segment
 from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
 from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.consumequeue.resting import RestingQueue
 from store.structures.registry import names_of, present
 from store.structures.trap import Trap
 from store.verbs.recover.confirm import confirm_offset
@@ -100,15 +101,20 @@ def simulate_start(
     scratch: Path,
     mode: str = "auto",
     progress: Progress | None = None,
+    resting: dict[QueueKey, RestingQueue] | None = None,
 ) -> SimulatedStart:
     """Run steps 1 to 3; of the files, list those that change.
 
     The recovery builds in `scratch`; the store is only read.
+
+    resting  idle queues that an earlier start read; filled with those that this one reads
     """
     try:
-        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
+        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch), resting=resting)
     except StoreError as error:
         return _refused(found, error)
+    if resting is not None:
+        resting.update(opened.queues.resting())
     try:
         for trap in _of_rooms(opened, "blockers", opened):
             blocker = trap.code, trap.subject
