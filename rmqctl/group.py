@@ -6,6 +6,7 @@ Only the module of the command that runs is imported, and its parameters read; `
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ class _TakesGlobals(_HasHelp):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _refuse_second_store(self, ctx, args)
         rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
-        _refuse_large_numbers(self, ctx)
+        _refuse_odd_numbers(self, ctx)
         return rest
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -94,13 +95,15 @@ def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
         raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
 
 
-def _refuse_large_numbers(command: Any, ctx: Any) -> None:
+def _refuse_odd_numbers(command: Any, ctx: Any) -> None:
     """Raise a usage error for a number that no offset, time or count can be."""
     for parameter in command.get_params(ctx):
         value = ctx.params.get(parameter.name)
         for one in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(one, int) and not -LARGEST <= one <= LARGEST:
-                raise typer.BadParameter(f"{one} does not fit in 64 bits", ctx=ctx, param=parameter)
+            if isinstance(one, int | float) and not -LARGEST <= one <= LARGEST:
+                # NaN passes every range: each comparison with it is false.
+                reason = "is not a number" if math.isnan(one) else "does not fit in 64 bits"
+                raise typer.BadParameter(f"{one} {reason}", ctx=ctx, param=parameter)
 
 
 def _copied(option: Any) -> Any:

@@ -261,8 +261,8 @@ class FileTree:
                 raise
             return True
 
-    def remove_tree(self, folder: Path) -> None:
-        """Delete a folder with its contents; for a link delete only the link."""
+    def remove_tree(self, folder: Path, *, is_kept: bool = False) -> None:
+        """Delete a folder with its contents, or the contents alone; for a link delete only the link."""
         if self.is_link(folder):
             self.unlink(folder)
             return
@@ -273,7 +273,8 @@ class FileTree:
                 self.remove_tree(folder / name.text)
             else:
                 self.unlink(folder / name.text)
-        self.remove_folder(folder)
+        if not is_kept:
+            self.remove_folder(folder)
 
     def fsync_folder(self, folder: Path) -> None:
         """Make created and removed names in a folder durable."""

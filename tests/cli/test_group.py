@@ -11,6 +11,7 @@ import pytest
 from typer.core import TyperCommand
 
 from rmqctl import group
+from rmqctl.exit_codes import USAGE
 from rmqctl.group import LARGEST, Command
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
@@ -57,3 +58,23 @@ def test_a_number_beyond_64_bits_is_refused_by_the_name_of_its_option(
     run = rmqctl(*words, str(number), store=tmp_path / "store")
     said = f"Invalid value for {option}: {number} does not fit in 64 bits"
     assert (said in run.err) is is_refused, run.err
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("backup", "prune", "BACKUPS", "--keep-days"), "'--keep-days'"),
+        (("check", "--sample"), "'--sample'"),
+        (("clean-expired", "--disk-used-percent"), "'--disk-used-percent'"),
+    ],
+)
+def test_a_number_that_is_none_is_in_no_range(words: tuple[str, ...], option: str) -> None:
+    run = rmqctl(*words, "nan")
+    assert (run.code, run.out) == (USAGE, "")
+    assert f"Invalid value for {option}: nan is not a number" in run.err
+
+
+def test_a_number_of_days_without_an_end_is_refused() -> None:
+    run = rmqctl("backup", "prune", "BACKUPS", "--keep-days", "inf")
+    assert (run.code, run.out) == (USAGE, "")
+    assert "Invalid value for '--keep-days': inf does not fit in 64 bits" in run.err

@@ -24,7 +24,6 @@ from typing import Protocol
 from store.broker_line import LINE_4_9, broker_line
 from store.change.workspace import staging_folder
 from store.config import NAMED_QUEUES, StoreConfig
-from store.errors import BadRequest
 from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
@@ -43,7 +42,7 @@ from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.log_writer import LogWriter, moved_start
-from store.verbs.salvage.new_store import IN_FILES, describe_queue_files, publish_store
+from store.verbs.salvage.new_store import IN_FILES, describe_queue_files, new_folder, publish_store
 
 
 class Cluster(Protocol):
@@ -100,23 +99,14 @@ def restore_backup(
     BadRequest if `root` is not empty, or no record begins at the log offset; DamagedFile if the backup's bytes differ
     from its manifest.
     """
-    fs.require_target(root)
-    if fs.exists(root) and fs.list_folder(root):
-        hint = "name a new folder; an interrupted restore leaves one without commitlog/, which may be deleted"
-        raise BadRequest("the folder is not empty", file=root, hint=hint)
-    options, end = options or RestoreOptions(), end_at(files, manifest, selection.moment)
-    try:
-        for folder in fs.make_folder(root):
-            fs.fsync_folder(folder.parent)
+    with new_folder(root, "restore", fs):
+        options, end = options or RestoreOptions(), end_at(files, manifest, selection.moment)
         staged = StoreLayout(staging_folder(root, "restore"))
         report = _Restore(files, manifest, staged, fs, selection, options).run(end, clock)
         if end.log_offset == manifest.log_start < manifest.log_end:
             report.remarks.append("the backup's first record is not before the moment: the new store has no records")
         publish_store(staged, root, fs)
         return report
-    except BaseException:
-        fs.remove_tree(root)
-        raise
 
 
 class _Restore:

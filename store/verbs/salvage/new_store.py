@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -113,16 +114,7 @@ def write_new_store(
     If a gap can't be bridged with `keep_offsets`, the log is compacted, and the report says why.
     BadRequest if `root` is not empty, or if a broker of the given line does not read a record's version.
     """
-    fs.require_target(root)
-    if fs.exists(root) and fs.list_folder(root):
-        raise BadRequest(
-            "the folder is not empty",
-            file=root,
-            hint="name a new folder; an interrupted salvage leaves one without commitlog/, which may be deleted",
-        )
-    try:
-        for folder in fs.make_folder(root):
-            fs.fsync_folder(folder.parent)
+    with new_folder(root, "salvage", fs):
         found = detect_line(source, fs) if source is not None else LINE_4_9
         staged = StoreLayout(staging_folder(root, "salvage"))
 
@@ -140,8 +132,26 @@ def write_new_store(
             raise BadRequest(f"the log has records of version 2, and a {line} broker reads version 1 alone")
         publish_store(staged, root, fs)
         return report
+
+
+@contextmanager
+def new_folder(root: Path, work: str, fs: Filesystem) -> Iterator[None]:
+    """Make the folder of a new store, or take an empty one; after a failure in the block it is as before.
+
+    BadRequest if it is not empty.
+    """
+    fs.require_target(root)
+    is_kept = fs.exists(root)
+    if is_kept and fs.list_folder(root):
+        hint = f"name a new folder; an interrupted {work} leaves one without commitlog/, which may be deleted"
+        raise BadRequest("the folder is not empty", file=root, hint=hint)
+    try:
+        for folder in fs.make_folder(root):
+            fs.fsync_folder(folder.parent)
+        yield
     except BaseException:
-        fs.remove_tree(root)
+        # A mount point, or a folder of another user's, can't be deleted: the error would hide the first one.
+        fs.remove_tree(root, is_kept=is_kept)
         raise
 
 

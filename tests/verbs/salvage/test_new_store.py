@@ -33,7 +33,7 @@ from store.verbs.check.check import check_files
 from store.verbs.salvage import new_store
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.log_writer import SMALLEST_FILLER
-from store.verbs.salvage.new_store import NewStore, Salvaged, write_new_store
+from store.verbs.salvage.new_store import NewStore, Salvaged, new_folder, write_new_store
 from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage, salvage_runs
 from store.verbs.salvage.sources import config_of
@@ -348,3 +348,16 @@ def test_the_last_placeholder_takes_a_rest_that_is_too_small_for_a_filler(left: 
     size = len(encode_placeholder(first, 0, 0))
     end = 2 * size + left
     assert bridged(end, [first, last]) == (0, [(0, 7, 0, 5), (size, 8, padding, 5), (end, 5)])
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_failure_leaves_the_folder_of_a_new_store_as_it_was(is_there: bool, tmp_path: Path) -> None:
+    root = tmp_path / "new"
+    if is_there:
+        root.mkdir()
+    before = [(one, one.stat().st_ino) for one in tmp_path.iterdir()]
+    with pytest.raises(InterruptedError), new_folder(root, "salvage", Filesystem()):
+        (root / "commitlog").mkdir()
+        (root / "commitlog" / "0").touch()
+        raise InterruptedError
+    assert [(one, one.stat().st_ino) for one in tmp_path.rglob("*")] == before
