@@ -70,7 +70,8 @@ HINTS = {
     "no-bundle": "`rmqctl bundle` makes one; of another archive unpack the store first",
     "damaged-manifest": "choose another backup by @ID (`rmqctl backup list` shows them), or delete this file to give "
     "its backup up",
-    "backup-damaged": "`rmqctl backup verify` lists every damaged file; another backup may be whole",
+    "backup-damaged": "`rmqctl backup verify` lists every damaged file; another backup may be whole; `rmqctl salvage "
+    "--store backup:FOLDER --to NEWSTORE` saves the rest",
     "scratch-place": "--scratch DIR names another folder for what is built",
     # Traps of a broker's start.
     "out-of-memory": "run `rmqctl recover`, which truncates the log there",

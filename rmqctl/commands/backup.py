@@ -190,6 +190,10 @@ def run_verify(ctx: typer.Context, source: From) -> Result:
         findings = [] if faults else check_backup(files, checked)
     if faults:
         session.note("note: the log is not checked, as files are damaged")
+        session.note(
+            "note: `rmqctl backup create` copies a missing file again if the store has it; delete a damaged one first, "
+            "as it is not read"
+        )
     all_faults = (*manifest_faults(errors), *faults)
     rows = [{"backup_id": one.backup_id, "file": one.file, "reason": one.fault} for one in all_faults]
     found = [

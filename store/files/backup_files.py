@@ -18,6 +18,7 @@ from store.files.filesystem import Filesystem
 from store.files.places import connect_folder
 from store.files.readable import Stretch
 from store.formats.backup_manifest import (
+    BACKUP_DAMAGED,
     MANIFESTS,
     QUEUE_ENDS,
     ZSTD,
@@ -113,28 +114,30 @@ class BackupFiles:
         return entry.size if entry is not None and entry.is_file else -1
 
     def read(self, file: BackedFile, position: int, size: int) -> Stretch:
-        """Read bytes of a file, fewer at its end; DamagedFile if they can't be unpacked."""
+        """Read bytes of a file, fewer at its end.
+
+        DamagedFile if they can't be unpacked, or if it is shorter than in the manifest.
+        """
         size = max(0, min(size, file.size - position))
         if not size:
             return Stretch(memoryview(b""))
         if not file.stored.endswith(ZSTD):
-            return self._map(file, position, size)
-        try:
-            parts = list(read_frames(self._reader(file), self._frames(file), position, size))
-        except ValueError as error:
-            raise DamagedFile(str(error), file=self.name_of(file.stored), code="backup-damaged") from None
-        return Stretch(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
+            found = self._map(file, position, size)
+        else:
+            try:
+                parts = list(read_frames(self._reader(file), self._frames(file), position, size))
+            except ValueError as error:
+                raise DamagedFile(str(error), file=self.name_of(file.stored), code=BACKUP_DAMAGED) from None
+            found = Stretch(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
+        if len(found.buffer) < size:
+            reason = f"the file ends at {self.stored_size(file.stored)} instead of {file.stored_size}"
+            raise DamagedFile(reason, file=self.name_of(file.stored), code=BACKUP_DAMAGED)
+        return found
 
     def chunks(self, file: BackedFile) -> Iterator[memoryview]:
-        """Read a file from front to back; DamagedFile if it is shorter than its size in the manifest."""
+        """Read a file from front to back."""
         for position in range(0, file.size, FRAME_BYTES):
-            size = min(FRAME_BYTES, file.size - position)
-            data = self.read(file, position, size).read()
-            if len(data) < size:
-                found, end = self.name_of(file.stored), position + len(data)
-                reason = f"the file ends at {end} instead of {file.size}"
-                raise DamagedFile(reason, file=found, code="backup-damaged")
-            yield data
+            yield self.read(file, position, FRAME_BYTES).read()
 
     def _reader(self, file: BackedFile) -> Callable[[int, int], memoryview]:
         return lambda position, size: self._map(file, position, size).read()
@@ -144,14 +147,14 @@ class BackupFiles:
             return self._place.map(file.stored, position, size)
         except StoreIOError as error:
             if self.stored_size(file.stored) < 0:
-                error.code = "backup-damaged"
+                error.code = BACKUP_DAMAGED
             raise
 
     def _frames(self, file: BackedFile) -> Frames:
         if file.stored not in self._tables:
             size = self.stored_size(file.stored)
             if size < 0:
-                raise DamagedFile("it is missing", file=self.name_of(file.stored), code="backup-damaged")
+                raise DamagedFile("it is missing", file=self.name_of(file.stored), code=BACKUP_DAMAGED)
             self._tables[file.stored] = read_table(self._reader(file), size)
         return self._tables[file.stored]
 

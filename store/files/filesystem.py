@@ -63,11 +63,13 @@ class Filesystem(FileTree):
     pace     one pace for all instances of the process
     fetches  whether bytes come from an object store, where a request costs more than a system call
     holds_log_alone  whether its store is a backup, without derived files
+    passes_damage  whether bytes that a backup lacks are unreadable, as on a device; else they are an error
     """
 
     pace: ClassVar[Pace] = Pace()
     fetches: ClassVar[bool] = False
     holds_log_alone = False
+    passes_damage = False
 
     # Opening.
 

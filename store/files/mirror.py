@@ -17,11 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from store.errors import NotAStore
+from store.errors import NotAStore, StoreError
 from store.files.connect import connect_remote
 from store.files.filesystem import Descriptor, Filesystem
+from store.files.mapping import PAGE_SIZE
 from store.files.remote_requests import BLOCK_BYTES
 from store.files.scratch import Scratch
+from store.formats.backup_manifest import BACKUP_DAMAGED
 from store.layout import BACKUP
 
 
@@ -35,6 +37,7 @@ class RemoteFilesystem(Filesystem):
         self.holds_log_alone = address.startswith(BACKUP)
         self._folder = folder
         self._missing: dict[Path, set[int]] = {}
+        self._ends: dict[tuple[Path, int], int] = {}
         self._lock = threading.Lock()
         self._make_holes(address)
 
@@ -57,11 +60,43 @@ class RemoteFilesystem(Filesystem):
     # The operations of a Filesystem that read bytes.
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
-        self._fetch(path, start, stop)
-        return super().populate(path, view, start, stop)
+        return self._fetch_whole(path, start, stop) and super().populate(path, view, start, stop)
+
+    def _fetch_whole(self, path: Path, start: int, stop: int) -> bool:
+        """Fetch a range; return False if it `passes_damage` and the backup lacks bytes of the range."""
+        blocks = range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES))
+        try:
+            if not any((path, one) in self._ends for one in blocks):
+                self._fetch(path, start, stop)
+                return True
+        except StoreError as error:
+            self._pass(error)
+        ends = {one: self._fetch_block(path, one) for one in blocks}
+        return all(end >= min(stop, (one + 1) * BLOCK_BYTES) for one, end in ends.items())
+
+    def _fetch_block(self, path: Path, block: int) -> int:
+        """Fetch a block, or its pages up to the first that the backup lacks; return their end."""
+        if block in self._missing[path] and (path, block) not in self._ends:
+            position, stop, size = block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES, BLOCK_BYTES
+            while position < stop:
+                try:
+                    self._fetch_part(path, position, size)
+                    position += size
+                except StoreError as error:
+                    self._pass(error)
+                    if size == PAGE_SIZE:
+                        break
+                    size = PAGE_SIZE
+            self._ends[path, block] = position
+        return self._ends.get((path, block), (block + 1) * BLOCK_BYTES)
+
+    def _pass(self, error: StoreError) -> None:
+        if error.code != BACKUP_DAMAGED or not self.passes_damage:
+            raise error
 
     def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
-        self._fetch(descriptor.path, position, position + size)
+        # Bytes that a backup lacks are zeros here: a table of them counts as damaged.
+        self._fetch_whole(descriptor.path, position, position + size)
         return super().read(descriptor, position, size)
 
     def copy_range(self, source: Descriptor, target: Descriptor, position: int, size: int) -> None:
@@ -88,13 +123,14 @@ class RemoteFilesystem(Filesystem):
             wanted = [number for number in range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)) if number in missing]
             if not wanted:
                 return
-            mtime_ns, file = self.mtime_ns(path), self.open_write(path)
             for run in np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1):
-                position, size = int(run[0]) * BLOCK_BYTES, len(run) * BLOCK_BYTES
-                name = path.relative_to(self._folder).as_posix()
-                self.write(file, position, self._place.map(name, position, size).buffer)
-            self.utime(path, mtime_ns)
+                self._fetch_part(path, int(run[0]) * BLOCK_BYTES, len(run) * BLOCK_BYTES)
             missing.difference_update(wanted)
+
+    def _fetch_part(self, path: Path, position: int, size: int) -> None:
+        mtime_ns, name = self.mtime_ns(path), path.relative_to(self._folder).as_posix()
+        self.write(self.open_write(path), position, self._place.map(name, position, size).buffer)
+        self.utime(path, mtime_ns)
 
 
 def mirror_of(address: str, scratch: Path | None = None) -> tuple[Path, RemoteFilesystem]:

@@ -27,6 +27,8 @@ QUEUE_ENDS = "queue-ends.json"
 DIGITS = 16
 """Hexadecimal digits of a digest in a name."""
 ZSTD = ".zst"
+BACKUP_DAMAGED = "backup-damaged"
+"""Code of the error for a file of a backup that is missing, short or damaged."""
 _ID = re.compile(r"\d{8}T\d{6}\.\d{3}", re.ASCII)
 
 

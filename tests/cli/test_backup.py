@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
@@ -16,6 +17,7 @@ from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.formats.backup_manifest import Manifest
 from tests.cli.running import rmqctl
+from tests.support.five_stores import five
 from tests.support.golden import golden
 from tests.support.s3 import s3_bucket
 from tests.support.stores import make_store
@@ -151,6 +153,42 @@ def test_a_missing_file_of_a_backup_names_the_verification(compress: tuple[str, 
     for words in (("backup", "restore", folder, "--to", tmp_path / "new"), ("check", "--store", f"backup:{folder}")):
         run = rmqctl(*words)
         assert (run.code, "`rmqctl backup verify` lists every damaged file" in run.err) == (NOT_READABLE, True), run.err
+
+
+@pytest.mark.parametrize(
+    ("number", "size", "saved"),
+    [(0, None, 73), (0, 0, 73), (0, 9000, 116), (1, None, 87), (1, 0, 87), (1, 9000, 130)],
+)
+def test_a_backup_that_lacks_bytes_is_refused_and_salvaged(
+    number: int, size: int | None, saved: int, tmp_path: Path
+) -> None:
+    folder, root = tmp_path / "backups", make_store(tmp_path / "store", 160)
+    assert rmqctl("backup", "create", folder, store=root).code == OK
+    damaged = sorted((folder / "log").iterdir())[number]
+    if size is None:
+        damaged.unlink()
+    else:
+        os.truncate(damaged, size)
+    for words in (("simulate",), ("check",), ("sql", "select count(*) from messages")):
+        run = rmqctl(*words, store=f"backup:{folder}")
+        assert (run.code, f"log/{damaged.name}: " in run.err) == (NOT_READABLE, True), run.err
+    run = rmqctl("-f", "json", "salvage", "--to", tmp_path / "new", store=f"backup:{folder}")
+    assert (run.code, [(one["grade"], one["records"]) for one in run.json["grades"]]) == (
+        FINDINGS,
+        [("certain", saved)],
+    )
+    assert rmqctl("simulate", store=tmp_path / "new").code == OK
+
+
+def test_a_backup_without_a_table_is_refused_and_salvaged(tmp_path: Path) -> None:
+    folder, root = tmp_path / "backups", five("timer") / "store"
+    assert rmqctl("backup", "create", folder, store=root).code == OK
+    next((folder / "tables" / "config").glob("topics.json.*")).unlink()
+    run = rmqctl("get", "T", store=f"backup:{folder}")
+    assert (run.code, "saves the rest" in run.err) == (NOT_READABLE, True), run.err
+    run = rmqctl("-f", "json", "salvage", "--to", tmp_path / "new", store=f"backup:{folder}")
+    brought = {one["file"]: one["copied_from"] for one in run.json["brought"]}
+    assert (run.code, brought["config/topics.json"]) == (OK, "the queues")
 
 
 @pytest.mark.parametrize("command", ["info", "check"])

@@ -27,8 +27,11 @@ class Held(BackupFiles):
     def __init__(self, data: bytes) -> None:
         self.address, self.data = "b", data
 
-    def read(self, file: BackedFile, position: int, size: int) -> Stretch:
+    def _map(self, file: BackedFile, position: int, size: int) -> Stretch:
         return Stretch(memoryview(self.data[position : position + size]))
+
+    def stored_size(self, path: str) -> int:
+        return len(self.data)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +56,17 @@ def test_a_file_is_read_in_frames_up_to_its_size(
 def test_a_file_that_ends_early_is_damaged(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup_files, "FRAME_BYTES", 4)
     with pytest.raises(DamagedFile, match=f"^b/log/s: the file ends at {size} instead of 7$") as caught:
-        list(Held(bytes(size)).chunks(BackedFile("p", 7, "", "log/s", 1)))
+        list(Held(bytes(size)).chunks(BackedFile("p", 7, "", "log/s", 7)))
     assert str(caught.value.file) == "b/log/s"
+
+
+def test_a_range_past_the_end_of_a_short_file_is_no_shorter_range() -> None:
+    file = BackedFile("p", 7, "", "log/s", 7)
+    assert bytes(Held(b"abcd").read(file, 2, 2).read()) == b"cd"
+    for position in (3, 4, 6):
+        with pytest.raises(DamagedFile, match="the file ends at 4 instead of 7") as caught:
+            Held(b"abcd").read(file, position, 2)
+        assert caught.value.code == "backup-damaged"
 
 
 class Listed(BackupFiles):

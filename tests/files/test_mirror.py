@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from store.errors import NotAStore
+from store.errors import DamagedFile, NotAStore
 from store.files import mirror
+from store.files.mapping import PAGE_SIZE
 from store.files.mirror import RemoteFilesystem
 from store.files.places import RemotePlace
 from store.files.remote_requests import BLOCK_BYTES
@@ -131,3 +132,63 @@ def test_a_store_of_nothing_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(mirror, "connect_remote", lambda address: Place(tmp_path / "remote"))
     with pytest.raises(NotAStore, match=r"^s3://bucket/store: "):
         RemoteFilesystem("s3://bucket/store", tmp_path / "mirror")
+
+
+class Lacking(Place):
+    """A backup that lacks the bytes of its files from `end` on."""
+
+    end = 0
+    code = "backup-damaged"
+
+    def map(self, path: str, position: int, size: int | None):  # type: ignore[no-untyped-def]
+        assert size is not None
+        if position + size > self.end:
+            raise DamagedFile("too short", code=self.code)
+        return super().map(path, position, size)
+
+
+@pytest.mark.parametrize(
+    ("end", "whole"),
+    [
+        (0, [False, False, False, False]),
+        (PAGE_SIZE - 1, [False, False, False, False]),
+        (PAGE_SIZE, [True, False, False, False]),
+        (BLOCK_BYTES, [True, True, False, False]),
+        (BLOCK_BYTES + PAGE_SIZE, [True, True, True, False]),
+        (4 * BLOCK_BYTES, [True, True, True, True]),
+    ],
+)
+def test_a_salvage_passes_the_pages_that_a_backup_lacks(
+    end: int, whole: list[bool], tmp_path: Path, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = Lacking(tmp_path / "remote")
+    lacking.end = end
+    monkeypatch.setattr(mirror, "connect_remote", lambda address: lacking)
+    (folder := tmp_path / "mirror").mkdir()
+    fs = RemoteFilesystem("s3://bucket/store", folder)
+    file = fs.open_read(folder / "commitlog" / "0")
+    view = fs.map(file, 4 * BLOCK_BYTES, writable=False)
+    ranges = ((0, PAGE_SIZE), (0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES + PAGE_SIZE), (0, 4 * BLOCK_BYTES))
+    for (start, stop), is_whole in zip(ranges, whole, strict=True):
+        if not is_whole:
+            with pytest.raises(DamagedFile):
+                fs.populate(file.path, view, start, stop)
+    fs.passes_damage = True
+    for _ in range(2):
+        assert [fs.populate(file.path, view, *one) for one in ranges] == whole
+    kept = end - end % PAGE_SIZE
+    assert fs.read(file, 0, 4 * BLOCK_BYTES) == DATA[:kept] + bytes(4 * BLOCK_BYTES - kept)
+    asked = len(lacking.fetched)
+    fs.populate(file.path, view, 0, 4 * BLOCK_BYTES)
+    assert len(lacking.fetched) == asked
+
+
+def test_a_salvage_passes_no_other_error(tmp_path: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = Lacking(tmp_path / "remote")
+    lacking.code = "busy-remote"
+    monkeypatch.setattr(mirror, "connect_remote", lambda address: lacking)
+    (folder := tmp_path / "mirror").mkdir()
+    fs = RemoteFilesystem("s3://bucket/store", folder)
+    fs.passes_damage = True
+    with pytest.raises(DamagedFile, match="too short"):
+        fs.read(fs.open_read(folder / "commitlog" / "0"), 0, 1)

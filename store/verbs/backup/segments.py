@@ -11,7 +11,7 @@ from pathlib import Path
 from store.errors import DamagedFile
 from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
-from store.formats.backup_manifest import BackedFile, Manifest
+from store.formats.backup_manifest import BACKUP_DAMAGED, BackedFile, Manifest
 from store.formats.zstd_frames import CACHED_BYTES
 from store.layout import segment_name
 
@@ -30,7 +30,7 @@ def digested(files: BackupFiles, file: BackedFile, on_bytes: OnBytes) -> Iterato
         raise DamagedFile(
             "its bytes have another SHA-256 than when they were written",
             file=files.name_of(file.stored),
-            code="backup-damaged",
+            code=BACKUP_DAMAGED,
         )
 
 

@@ -16,6 +16,7 @@ from store.errors import DamagedFile, StoreError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.files.scratch import Scratch
+from store.formats.backup_manifest import BACKUP_DAMAGED
 from store.formats.message import StoredMessage, decode_record, is_queued
 from store.formats.run import Run, Stretch
 from store.formats.topics import shares_records
@@ -162,7 +163,9 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
 
 
 def _refused(found: FoundStore, error: StoreError) -> SimulatedStart:
-    """Return the start that an error ends."""
+    """Return the start that an error ends; raise the error if only the backup is damaged, not the store."""
+    if error.code == BACKUP_DAMAGED:
+        raise error
     blocker = error.code or "", error.subject
     return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker)
 

@@ -147,7 +147,9 @@ def salvage(
 
     The source is only read. Raises NotAStore, BadRequest, StoreIOError. What can't be read is in the report.
     """
-    source, report = _Source.of(*reach_store(path, fs), settings or {}), SalvageReport()
+    root, fs = reach_store(path, fs)
+    fs.passes_damage = True
+    source, report = _Source.of(root, fs, settings or {}), SalvageReport()
     if isinstance(to, str | Path):
         line = broker_line(compat) if compat is not None else None
         _write_store(source, report, Path(to), clock, progress, keep_offsets=keep_offsets, line=line)
