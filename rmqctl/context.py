@@ -29,10 +29,10 @@ from rmqctl.show import escape_controls
 from rmqctl.times import parse_time
 
 if TYPE_CHECKING:
+    from rmqctl.blocks import Look
     from rmqctl.log import RunLog
     from rmqctl.progress import Opening, Progress
     from rmqctl.result import Result
-    from rmqctl.tables import Look
 
 KEPT_BYTES = 128 << 20
 """Bytes of a scanned log that a command keeps mapped."""
@@ -307,7 +307,7 @@ class Session:
 
     def look(self, *, color: bool | None = None) -> Look:
         """Return the look of results: fitted to a terminal; unlimited with --wide, in pipes and files."""
-        from rmqctl.tables import Look
+        from rmqctl.blocks import Look
 
         fits = self.environment.stdout.isatty() and not self.options.wide
         width, height = self.environment.screen() if fits else (None, None)

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from rmqctl.blocks import Look
     from rmqctl.result import Result
-    from rmqctl.tables import Look
 
 
 class Format(StrEnum):
@@ -41,10 +41,11 @@ def render(result: Result, form: Format, stream: TextIO, look: Look | None = Non
         writers[form](result, stream)
         return
     from rmqctl import tables
+    from rmqctl.blocks import Look
 
     painters = {
         Format.TABLE: tables.render_rich,
         Format.PLAIN: tables.render_plain,
         Format.MARKDOWN: tables.render_markdown,
     }
-    painters[form](result, stream, look or tables.Look())
+    painters[form](result, stream, look or Look())

@@ -157,7 +157,7 @@ NOT_ZERO = {
     """,
     "80": """
         rmqctl.glossary.glossary_lines.width
-        rmqctl.tables.Look.width
+        rmqctl.blocks.Look.width
     """,
     "100": """
         store.engine.ha.listener.Limits.connections

@@ -1,4 +1,4 @@
-"""Blocks of results for people: their heights, notes, colours, and the rows that a screen has room for."""
+"""Blocks of results for people: their heights, notes, and the rows that a screen has room for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rmqctl import tables
+from rmqctl import blocks
+from rmqctl.blocks import Block, Look
 from rmqctl.result import Result, Table
-from rmqctl.tables import Block, Look
 
 
 def block(rows: int, title: str = "", *, headers: bool = True, **fields: Any) -> Block:
@@ -60,59 +60,10 @@ def test_a_heading_counts_the_rows_that_are_left_out(more: int, heading: str) ->
     assert block(3, "t", more=more).heading() == heading
 
 
-@pytest.mark.parametrize(
-    ("name", "cell", "style"),
-    [
-        ("state", "ok", "green"),
-        ("state", "lost", "red"),
-        ("state", "stale", "yellow"),
-        ("state", "other", ""),
-        ("rank", "1", "red"),
-        ("rank", "2", "red"),
-        ("rank", "3", "yellow"),
-        ("rank", "4", ""),
-        ("rank", "ok", ""),
-        ("lost_messages", "0", ""),
-        ("lost_messages", "7", "red"),
-        ("damaged_bytes", "0 B", ""),
-        ("damaged_bytes", "12 B", "red"),
-        ("lost_messages", "-", ""),
-        ("lost_messages", "", ""),
-        ("starts", "yes", "green"),
-        ("starts", "no", "red"),
-        ("other", "yes", ""),
-        ("backup_state", "missing", ""),
-        ("state", "missing", "red"),
-    ],
-)
-def test_a_cell_is_coloured_by_its_word_rank_or_count(name: str, cell: str, style: str) -> None:
-    assert tables._style_of(name, cell) == style
-
-
-@pytest.mark.parametrize(
-    ("facts", "code", "tone"),
-    [
-        ({}, 0, 32),
-        ({}, 1, 33),
-        ({"lost_messages": 1}, 0, 31),
-        ({"damaged_count": 1}, 1, 31),
-        ({"deleted_unconsumed": 1}, 0, 31),
-        ({"lost_messages": 0}, 0, 32),
-        ({"worst_rank": None}, 0, 32),
-        ({"worst_rank": 0}, 1, 33),
-        ({"worst_rank": 1}, 1, 31),
-        ({"worst_rank": 2}, 1, 31),
-        ({"worst_rank": 3}, 1, 33),
-    ],
-)
-def test_a_verdict_is_red_for_losses_and_yellow_for_findings(facts: dict[str, Any], code: int, tone: int) -> None:
-    assert tables._tone(Result("x", facts, exit_code=code)) == tone
-
-
 def test_columns_of_losses_are_left_out_where_there_are_none() -> None:
     names = ["topic", "lost_count", "gap_bytes", "wrong_count", "count"]
     shown = Block(names, [["T", "0", "0 B", "0", "0"], ["U", "-", "0 B", "3", "0"]], [False, True, True, True, True])
-    tables._drop_zeros(shown)
+    blocks._drop_zeros(shown)
     assert (shown.headers, shown.rows) == (["topic", "wrong_count", "count"], [["T", "0", "0"], ["U", "3", "0"]])
     assert shown.numeric == [False, True, True]
 
@@ -128,7 +79,7 @@ def test_columns_of_losses_are_left_out_where_there_are_none() -> None:
 )
 def test_a_date_that_all_times_share_is_said_once(rows: list[str], date: str, shown: list[str] | None) -> None:
     times = Block(["t"], [[one] for one in rows], [False])
-    tables._share_date(times)
+    blocks._share_date(times)
     assert (times.date, [row[0] for row in times.rows]) == (date, shown or rows)
 
 
@@ -140,7 +91,7 @@ def test_a_result_has_the_screen_without_notes_and_prompt(height: int | None, no
 @pytest.mark.parametrize(("rows", "left", "more"), [(-1, 5, 0), (0, 5, 0), (1, 4, 1), (5, 0, 5)])
 def test_the_last_rows_are_left_out(rows: int, left: int, more: int) -> None:
     shown = block(5)
-    tables._shorten(shown, rows)
+    blocks._shorten(shown, rows)
     assert ([row[0] for row in shown.rows], shown.more) == ([str(number) for number in range(left)], more)
 
 
@@ -170,7 +121,7 @@ def test_a_screen_shows_the_first_rows_of_each_table_as_far_as_it_has_room(
     titles = ("actions", "lost", "extra")
     found = [block(count, title) for count, title in zip(rows, titles, strict=True)]
     below = [facts_block(facts)]
-    tables._fit_screen(found, below, room, 80)
+    blocks._fit_screen(found, below, room, 80)
     assert [len(one.rows) for one in (*found, *below)] == shown
     assert [one.more for one in found] == [count - left for count, left in zip(rows, shown, strict=False)]
     assert below[0].left_out == left_out
@@ -179,7 +130,7 @@ def test_a_screen_shows_the_first_rows_of_each_table_as_far_as_it_has_room(
 @pytest.mark.parametrize(("room", "shown", "told"), [(14, [3, 2], ["facts: 5"]), (13, [3, 0], ["facts: 5"])])
 def test_a_single_fact_is_left_out_before_a_table(room: int, shown: list[int], told: list[str]) -> None:
     found, below = [block(3, "actions"), block(2, "extra")], [Block([], [["f", "x"]], [False, False], more=4)]
-    tables._fit_screen(found, below, room, 80)
+    blocks._fit_screen(found, below, room, 80)
     assert ([len(one.rows) for one in found], below, found[1].left_out) == (shown, [], told)
 
 
@@ -198,15 +149,15 @@ def test_a_terminal_shows_the_main_facts_and_no_losses_of_0(
     is_plan: bool, width: int | None, main: tuple[str, ...], names: list[str]
 ) -> None:
     facts = {"a": 1, "none": None, "lost_count": 0, "b": 0}
-    found = tables._facts_block(Result("x", facts, is_plan=is_plan), Look(width), main)
+    found = blocks._facts_block(Result("x", facts, is_plan=is_plan), Look(width), main)
     assert [[row[0] for row in one.rows] for one in found] == ([names] if names else [])
     assert [one.more for one in found] == ([(2 if width or is_plan else 3) - len(names)] if names else [])
 
 
 def test_details_are_left_out_of_a_terminal_and_losses_of_a_plan_come_first() -> None:
     lists = [Table("actions", [{"n": 1}]), Table("lost", [{"n": 2}]), Table("all", [{"n": 3}], is_detail=True)]
-    shown = tables._fitted_blocks(Result("x", {"a": 1}, lists, is_plan=True), Look(80))
+    shown = blocks.fitted_blocks(Result("x", {"a": 1}, lists, is_plan=True), Look(80))
     assert [one.title for one in shown] == ["lost", "actions", ""]
     assert [one.dropped for one in shown] == [[], ["all"], []]
-    shown = tables._fitted_blocks(Result("x", {"a": 1}, lists), Look(None))
+    shown = blocks.fitted_blocks(Result("x", {"a": 1}, lists), Look(None))
     assert [one.title for one in shown] == ["", "lost", "actions", "all"]

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 import typer
 
+from rmqctl.blocks import Look
 from rmqctl.changing import SHOWN_STEPS, ChangeOptions, run_change, totals_of
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.output import Format
 from rmqctl.result import Result
-from rmqctl.tables import Look
 from store.change.change import PlanReport
 from store.verbs.recover.truncate import TruncationPlan
 from tests.support.sessions import Terminal

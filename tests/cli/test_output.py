@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from rmqctl.blocks import Look
 from rmqctl.layout import text_width
 from rmqctl.messages import ROW_NAMES, ROW_NAMES_WITHOUT_BODY
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 from rmqctl.show import TimeForm, words
-from rmqctl.tables import Look
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five
 from tests.support.golden import golden

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rmqctl.blocks import _row_height
 from rmqctl.show import (
     CELL_LIMIT,
     TimeForm,
@@ -16,7 +17,6 @@ from rmqctl.show import (
     show_value,
     words,
 )
-from rmqctl.tables import _row_height
 
 KIB, MIB, GIB, TIB = 1024, 1 << 20, 1 << 30, 1 << 40
 
