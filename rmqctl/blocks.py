@@ -163,16 +163,17 @@ def fitted_blocks(result: Result, look: Look) -> list[Block]:
     if tables and tables[0].title == "actions":
         # People see first what a change loses.
         tables.sort(key=lambda block: block.title not in _LOSSES)
-    room = look.room() if look.width is not None and result.is_plan else None
+    height = look.height if look.width is not None and result.is_plan else None
     for block in tables:
-        if room is not None:
-            _shorten(block, len(block.rows) - (look.height or 0))
+        if height is not None:
+            _shorten(block, len(block.rows) - height)
         if block.rows:
             _fit(block, look.width, 2)
     if tables and len(shown) < len(result.tables):
         tables[-1].dropped += [table.name for table in result.tables if table.is_detail]
     facts = _facts_block(result, look, result.main_facts)
     blocks = [*tables, *facts] if result.is_plan else [*facts, *tables]
+    room = None if height is None else look.room()
     if room is None or look.width is None:
         return blocks
     room -= fold(verdict, look.width).count("\n") + 1

@@ -94,7 +94,7 @@ def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
 
 def _unit(found: Examination) -> str:
     """Return the unit of the timeline's buckets, for at most 120 columns below days."""
-    span = max(0, found.info.log.last_ms - found.info.log.first_ms)
+    span = found.info.log.last_ms - found.info.log.first_ms
     units = (("second", SECOND_MS), ("minute", MINUTE_MS), ("hour", HOUR_MS))
     return next((name for name, size in units if span <= 120 * size), "day")
 

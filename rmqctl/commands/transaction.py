@@ -163,7 +163,7 @@ def _resolve_served(
         verdict = verdict if consent.dry_run else "nothing was changed"
         return _resolved(facts, [], OK if consent.dry_run else DECLINED, verdict)
     appended: list[dict[str, Any]] = []
-    group, ops_before = transaction.producer_group or "", max(0, served.max_offset(OP_TOPIC, 0))
+    group, ops_before = transaction.producer_group or "", served.max_offset(OP_TOPIC, 0)
     with session.interrupts.deferred():
         # An already committed transaction gets the op record only.
         if commit and transaction.state is not TransactionState.COMMITTED:

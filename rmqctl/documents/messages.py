@@ -267,6 +267,7 @@ class Stale(TypedDict):
 class UsageRow(TypedDict):
     """The messages of a topic, and their bytes."""
 
+    store: NotRequired[str]
     topic: NotRequired[str | None]
     message_count: int | None
     size_bytes: int | None

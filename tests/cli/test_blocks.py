@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
 import pytest
 
-from rmqctl import blocks
+from rmqctl import blocks, tables
 from rmqctl.blocks import Block, Look
 from rmqctl.result import Result, Table
 
@@ -81,6 +82,19 @@ def test_a_date_that_all_times_share_is_said_once(rows: list[str], date: str, sh
     times = Block(["t"], [[one] for one in rows], [False])
     blocks._share_date(times)
     assert (times.date, [row[0] for row in times.rows]) == (date, shown or rows)
+
+
+def test_names_of_facts_stay_whole_and_their_values_are_folded() -> None:
+    facts = Block([], [["a/name of some words", "b/value of some words"]], [False, False])
+    blocks._fit(facts, 32, 2)
+    assert [row[0] for row in facts.rows] == ["a/name of some words"]
+    assert facts.rows[0][1].replace("\n", " ") != facts.rows[0][1]
+
+
+def test_a_terminal_is_told_of_a_table_without_rows() -> None:
+    stream = StringIO()
+    tables.render_rich(Result("x", {}, [Table("bad_places", [])]), stream, Look(80))
+    assert stream.getvalue() == "no bad places\n"
 
 
 @pytest.mark.parametrize(("height", "notes", "room"), [(None, 0, None), (24, 0, 22), (24, 3, 19)])

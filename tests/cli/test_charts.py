@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rmqctl.report.charts import MOST_BARS, SCREENS, _short, bars, columns, plain_number
+from rmqctl.report.charts import MOST_BARS, SCREENS, Screen, _short, bars, columns, plain_number
 
 
 def drawings(page: object) -> list[str]:
@@ -44,6 +44,11 @@ def test_no_more_bars_are_drawn_than_fit(count: int) -> None:
 
 def test_a_chart_of_nothing_is_drawn() -> None:
     assert str(bars([], "x")).count("No data") == str(columns([], "x")).count("No data") == 2
+
+
+def test_a_chart_of_one_series_has_no_legend() -> None:
+    for svg in (*drawings(bars([("a", 1.0)], "Title")), *drawings(columns([("a", 1.0)], "Title"))):
+        assert "Title" not in texts(svg)
 
 
 def sums_of(count: int, most: int) -> list[float]:
@@ -86,7 +91,8 @@ def test_a_long_name_is_cut(name: str, most: int, shown: str) -> None:
 
 
 def test_each_screen_has_its_room() -> None:
-    assert [(one.letters, one.columns, one.labels) for one in SCREENS] == [(36, 120, 8), (16, 40, 4)]
+    assert (Screen("wide", 900, 36, 1.12, 120, 8, 25), Screen("phone", 360, 16, 1.5, 40, 4, 60)) == SCREENS
+    assert MOST_BARS == 20
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0"), (1234.4, "1,234"), (1e6, "1,000,000")])

@@ -272,7 +272,7 @@ def test_usage_names_the_largest_group_if_there_are_several(by: str, names_one: 
 
 
 def test_usage_of_an_unknown_group_is_refused(normal: Path) -> None:
-    run = rmqctl("usage", "--by", "colour", store=normal)
+    run = rmqctl("usage", "--by", "colour", store=normal / "none")
     assert (run.code, "topic, queue, tag, day" in run.err) == (USAGE, True)
 
 

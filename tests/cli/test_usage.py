@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,26 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for _ in range(queue_id + 1):
                 assert opened.put(Message("T", b"body", queue_id=queue_id)).is_ok
     return root
+
+
+@pytest.mark.parametrize(
+    ("by", "stores", "names", "most"),
+    [
+        ("queue", 1, ["queue_id"], "queue 2, 50.00 %"),
+        ("topic,queue", 1, ["topic", "queue_id"], "T/2, 50.00 %"),
+        ("topic", 1, ["topic"], None),
+        ("topic", 2, ["store", "topic"], "T, {}, 50.00 %"),
+    ],
+)
+def test_rows_and_verdict_name_the_groups(
+    by: str, stores: int, names: list[str], most: str | None, store: Path, tmp_path: Path
+) -> None:
+    places = [store, shutil.copytree(store, tmp_path / "zweiter")][:stores]
+    words = ("usage", "--by", by, *(word for place in places for word in ("--store", place)))
+    rows = rmqctl("-f", "json", *words).json["usage"]
+    assert list(rows[0])[: len(names) + 1] == [*names, "message_count"]
+    verdict = rmqctl(*words).out.splitlines()[0]
+    assert verdict.partition("; the most in ")[2] == (most.format(rows[0]["store"]) if stores > 1 else most or "")
 
 
 @pytest.mark.parametrize(

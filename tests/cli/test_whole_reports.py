@@ -103,3 +103,102 @@ def test_each_delay_level_has_its_seconds_and_offsets(tmp_path: Path) -> None:
     assert [tuple(row[name] for name in names) for row in levels] == [
         (1, 1, 0, 1, None, 0), (2, 5, 0, 2, None, 0), (5, 60, 0, 1, None, 0),
     ]  # fmt: skip
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("gap", "says"),
+    [("7199", "5 messages; 2 pauses and clock jumps\n"), ("7200", "5 messages; 1 pause or clock jump\n")],
+)
+def test_a_pause_is_longer_than_the_gap(gap: str, says: str, store: Path) -> None:
+    run = rmqctl("timeline", "--gap", gap, store=store)
+    assert run.out.startswith(says)
+    seconds = [row["start_ms"] for row in rmqctl("-f", "json", "timeline", store=store).json["last_seconds"]]
+    assert seconds == sorted(seconds)
+
+
+def test_a_timeline_without_a_jump_says_so(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=Clock(START_MS)) as opened:
+        opened.put(text_message(0))
+    assert rmqctl("timeline", store=tmp_path / "store").out.startswith("1 message; no pause or clock jump\n")
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("delay", "show"), "no delayed messages\n"), (("filter", "show"), "no subscription\n"),
+        (("transaction", "show"), "no transactions\n"), (("lag",), "no consumer group has an offset\n"),
+    ],
+)  # fmt: skip
+def test_a_report_on_nothing_says_so(words: tuple[str, ...], says: str, store: Path) -> None:
+    run = rmqctl(*words, store=store)
+    assert (run.code, run.out[: len(says)]) == (0, says)
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        (("delay", "show"), "delayOffset.json"), (("filter", "show"), "consumerFilter.json"),
+        (("transaction", "show"), "consumerOffset.json"), (("get", "T", "--group", "G"), "consumerFilter.json"),
+    ],
+)  # fmt: skip
+def test_a_table_that_a_broker_would_not_load_is_warned_of(words: tuple[str, ...], table: str, store: Path) -> None:
+    says = f"warning: {table} is damaged"
+    assert says not in rmqctl(*words, store=store).err
+    (store / "config").mkdir()
+    (store / "config" / table).write_text("{")
+    assert says in rmqctl(*words, store=store).err
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("none", "from config/; every group counts as never consumed"),
+        ("consumerOffset.json", ""),
+        ("consumerOffset.json.bak", ""),
+        ("consumerOffset.json.tmp", "offsets; these are from consumerOffset.json.tmp, which it ignores"),
+    ],
+)
+def test_offsets_that_a_broker_would_not_load_are_warned_of(name: str, says: str, store: Path) -> None:
+    (store / "config").mkdir()
+    (store / "config" / name).write_text('{"offsetTable": {"T@G": {"0": 1}}}')
+    warned = "would load no consumer offsets"
+    err = rmqctl("lag", store=store).err
+    assert (warned in err, says.removeprefix("offsets; ") in err) == (bool(says), True)
+
+
+@pytest.mark.leaves_damage
+def test_a_salvage_without_a_target_says_that_nothing_was_written(store: Path, tmp_path: Path) -> None:
+    note = "nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records"
+    (tmp_path / "none" / "commitlog").mkdir(parents=True)
+    (tmp_path / "none" / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
+    assert note in rmqctl("salvage", store=store).err
+    assert note not in rmqctl("salvage", "--to", tmp_path / "saved.jsonl", store=store).err
+    assert note not in rmqctl("salvage", store=tmp_path / "none").err
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [(("--topic", "U"), "U"), (("--topic", "T", "--queue", "1"), "T, queue 1"), (("--topic", "T"), None), ((), None)],
+)
+def test_a_rebuild_of_what_the_log_does_not_hold_is_warned_of(
+    words: tuple[str, ...], what: str | None, store: Path
+) -> None:
+    run = rmqctl("rebuild", "--dry-run", *words, store=store)
+    assert ("the log holds nothing of" in run.err, f"the log holds nothing of {what}\n" in run.err) == (
+        what is not None, what is not None,
+    )  # fmt: skip
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("kind", ["batchconsumequeue", "consumequeue", "consumequeue_rocksdb"])
+def test_queues_without_a_digest_are_warned_of(kind: str, store: Path) -> None:
+    assert "have no digest" not in rmqctl("fingerprint", store=store).err
+    (store / kind).mkdir(exist_ok=True)
+    (store / kind / "CURRENT").touch()
+    of = "batch consume queues" if kind.startswith("batch") else "consume queues in a RocksDB"
+    assert f"warning: {of} have no digest, only their messages in the log" in rmqctl("fingerprint", store=store).err

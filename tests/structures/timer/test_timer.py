@@ -81,6 +81,7 @@ def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
     duplicates = sum(count for pair, count in changed.items() if pair[1] == "duplicate")
     run = rmqctl("--format", "json", "timer", "show", store=root)
     assert (run.code, run.json["counts"]["duplicate"]) == (int(duplicates > 0), duplicates)
+    assert (run.json["read_time_ms"], run.json["slot_seconds"]) == (read_time_ms, 1.0)
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
     assert [trap["name"] for trap in start["traps"]] == ["timer-again"] * bool(duplicates)
     assert [one.count for one in check(root) if one.kind == "timer-again"] == [duplicates] * bool(duplicates)
