@@ -12,6 +12,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for
 from rmqctl.options import StartingLine
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 EXAMPLES = {
     "upgrade show": (
@@ -31,7 +32,7 @@ def run_show(
 
     Shows the start of the other version's broker on this store, as `simulate` does. Notes list settings that it needs.
     They also list messages that it would deliver twice, deliver although deleted, or never find. Each has a count and a
-    remedy. Nothing is written.
+    remedy. Nothing is written. Of a backup restore a store first.
     """
     session: Session = ctx.obj
     if to is StartingLine.ALL:
@@ -40,10 +41,11 @@ def run_show(
     from store.verbs import review_upgrade
 
     start = simulated(session, to.value)
-    root, _ = session.store.reached
-    found = review_upgrade(root, to.value, settings=session.store.settings())
+    root, fs = session.store.reached
+    found = review_upgrade(root, to.value, settings=session.store.settings(), fs=fs)
     notes = [*found.notes, *start.traps]
     rows = [{"name": note.code, "detail": note.detail, "remedy": hint_for(note.code, note.subject)} for note in notes]
     is_well = start.starts and start.lost.is_empty and not rows
+    verdict = verdict_of(start) + (f"; {count(len(rows), 'note')}" if rows else "")
     facts = {"from": found.found, "to": found.to, "starts": start.starts, "log_end": start.log_end}
-    return Result("upgrade show", facts, [Table("notes", rows)], OK if is_well else FINDINGS, verdict_of(start))
+    return Result("upgrade show", facts, [Table("notes", rows)], OK if is_well else FINDINGS, verdict)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import make_layout, require_store
@@ -26,19 +27,27 @@ class UpgradeReview:
     notes: list[Trap]
 
 
-def review_upgrade(root: str | Path, to: str, *, settings: Mapping[str, object] | None = None) -> UpgradeReview:
+def review_upgrade(
+    root: str | Path, to: str, *, settings: Mapping[str, object] | None = None, fs: Filesystem | None = None
+) -> UpgradeReview:
     """Compare the store as its own line reads it with the store as the line `to` reads it.
 
-    BadRequest for an unknown line.
+    BadRequest for an unknown line, and for a backup: it has no files of queues and timers to compare.
     """
-    layout, given = make_layout(Path(root), settings or {}), settings or {}
-    require_store(layout, Filesystem())
-    with open_as_it_is(layout, given) as own:
+    fs, given = fs or Filesystem(), settings or {}
+    layout = make_layout(Path(root), given, fs)
+    require_store(layout, fs)
+    if fs.holds_log_alone:
+        hint = "restore the backup, and review the new store"
+        raise BadRequest("files of queues, timers and transactions are not there to compare", file=root, hint=hint)
+    with open_as_it_is(layout, given, fs=fs) as own:
         line = own.line.name
-    return UpgradeReview(line, to, notes_between(layout, line, to, given))
+    return UpgradeReview(line, to, notes_between(layout, line, to, given, fs))
 
 
-def notes_between(layout: StoreLayout, found: str, to: str, settings: Mapping[str, object]) -> list[Trap]:
+def notes_between(
+    layout: StoreLayout, found: str, to: str, settings: Mapping[str, object], fs: Filesystem | None = None
+) -> list[Trap]:
     """List the notes on a store of the line `found` for a broker of the line `to`."""
-    with open_as_it_is(layout, settings, found) as own, open_as_it_is(layout, settings, to) as other:
+    with open_as_it_is(layout, settings, found, fs) as own, open_as_it_is(layout, settings, to, fs) as other:
         return [note for room in own.rooms_with("upgrade", "notes") for note in room.notes(own, other)]

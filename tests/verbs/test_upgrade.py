@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from store.files.filesystem import Filesystem
 from store.verbs import review_upgrade
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, five, fivefive
@@ -101,3 +102,33 @@ def test_the_command_says_how_the_other_line_starts_and_what_to_set(tmp_path: Pa
         "a 5.3 broker starts and loses nothing; the log ends at 132123",
     )
     assert rmqctl("upgrade", "show", "--to", "all", store=root).code == 2
+
+
+def test_a_backup_is_restored_before_it_is_reviewed(tmp_path: Path) -> None:
+    """It has no wheel and no database, so no note could say what is in them."""
+    backups = tmp_path / "backups"
+    assert rmqctl("backup", "create", backups, store=fivefive("snapshot") / "store").code == 0
+    run = rmqctl("upgrade", "show", "--to", "5.3", store=f"backup:{backups}")
+    assert (run.code, "restore the backup, and review the new store" in run.err) == (2, True), run.err
+    assert rmqctl("backup", "restore", backups, "--to", tmp_path / "new").code == 0
+    run = rmqctl("-f", "json", "upgrade", "show", "--to", "5.3", store=tmp_path / "new")
+    assert [(row["name"], row["detail"]) for row in run.json["notes"]] == [
+        ("timer-deletes-by-key", TEXTS["timer-deletes-by-key"])
+    ]
+
+
+def test_the_verdict_counts_the_notes() -> None:
+    run = rmqctl("upgrade", "show", "--to", "5.3", store=fivefive("snapshot") / "store")
+    assert run.out.splitlines()[0] == "a 5.3 broker starts and loses nothing; the log ends at 5266; 2 notes"
+
+
+def test_a_remote_store_is_reviewed_through_its_file_system() -> None:
+    read: list[str] = []
+
+    class Noting(Filesystem):
+        def read_file(self, path: Path) -> bytes:
+            read.append(path.name)
+            return super().read_file(path)
+
+    review_upgrade(five("bcq") / "store", "5.5", fs=Noting())
+    assert "topics.json" in read

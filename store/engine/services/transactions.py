@@ -28,10 +28,10 @@ from store.engine.services.transaction_messages import CHECK_TIMES, OP_TAG, PROD
 from store.formats.java import parse_long
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
-from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, HALF_TOPICS, OP_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
-from store.structures.registry import names_of, present
+from store.structures.registry import STRUCTURES
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 
 if TYPE_CHECKING:
@@ -124,7 +124,10 @@ def review_transactions(store: MessageStore | OpenedStore) -> TransactionReview:
 
 def _of_databases(opened: OpenedStore, commits: Mapping[int, list[StoredMessage]]) -> Iterator[Transaction]:
     """Judge the half messages that a database keeps (5.4 and later)."""
-    rooms = (one.furniture("halves") for one in present(names_of(opened.layout, opened.fs)))
+    if not any(opened.queues.of_topic(one) for one in HALF_TOPICS if one != HALF_TOPIC):
+        return
+    # Not only of what is present: a backup has neither the database nor the folder of the queue.
+    rooms = (one.furniture("halves") for one in STRUCTURES)
     for one in (one for room in rooms if room is not None for one in room.half_messages(opened)):
         committed = commits.get(one.record.log_offset, [])
         state = TransactionState.ROLLED_BACK if one.is_ended else TransactionState.IN_DOUBT

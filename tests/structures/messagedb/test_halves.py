@@ -59,8 +59,9 @@ def test_each_half_message_is_in_the_state_that_the_broker_left(root: Path) -> N
 
 
 def test_without_the_database_a_half_message_that_was_given_up_is_open_again(root: Path) -> None:
-    shutil.rmtree(root / "rocksdbstore")
-    assert states_of(root) == {"committed": 3, "rolled-back": 2, "in-doubt": 6}
+    for name in ("rocksdbstore", "consumequeue"):
+        shutil.rmtree(root / name)
+        assert states_of(root) == {"committed": 3, "rolled-back": 2, "in-doubt": 6}
 
 
 # What 5.5.0 did: damaged.jsonl of the store. After a crash all six came back.
