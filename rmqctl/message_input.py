@@ -166,10 +166,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_body(row: Mapping[str, Any]) -> bytes:
     """Return the body to store; a body that was decompressed for showing is compressed again."""
+    if "body" not in row and "body_text" not in row and row.get("body_crc"):
+        raise ValueError("no body: it was left out when the line was written, as with --no-body or --body none")
+    body = _decode(row.get("body", ""), row.get("body_encoding", "base64"), "body")
     if "body_text" in row:
-        body = _decode(row["body_text"], "utf8", "body_text")
-    else:
-        body = _decode(row.get("body", ""), row.get("body_encoding", "base64"), "body")
+        text = _decode(row["body_text"], "utf8", "body_text")
+        if "body" in row and text != body:
+            raise ValueError("body and body_text differ; leave one of them out")
+        body = text
     state = row.get("body_state", "plain")
     if state not in ("plain", "stored", "decompressed"):
         raise ValueError(f"body_state {_echo(state)} is none of plain, stored, decompressed")

@@ -84,10 +84,13 @@ def test_a_transaction_sets_its_two_bits_alone(transaction: str | None, sys_flag
         ({"body_text": "hi"}, b"hi"),
         ({"body_text": "hi", "body": "6869", "body_encoding": "hex"}, b"hi"),
         ({"body_text": "hi", "body_state": "stored", "compression": "zlib"}, b"hi"),
+        ({"body": "aGk=", "body_crc": 7}, b"hi"),
+        ({"body_text": "hi", "body_crc": 7}, b"hi"),
+        ({"body_crc": 0}, b""),
         ({"body_text": '"\\\n\u00e9'}, b'"\\\n\xc3\xa9'),
     ],
 )
-def test_a_body_is_read_by_its_encoding(row: dict[str, str], body: bytes) -> None:
+def test_a_body_is_read_by_its_encoding(row: dict[str, str | int], body: bytes) -> None:
     assert parsed(**row).message.body == body
 
 
@@ -175,6 +178,11 @@ def test_property_bytes_are_stored_as_they_are_and_contradicted_by_nothing(row: 
         ('{"topic":"T","body":"?"}', "body is not base64 (write text as body_text)"),
         ('{"topic":"T","body":"6","body_encoding":"hex"}', "body is not hex (write text as body_text)"),
         ('{"topic":"T","body":"","body_encoding":"x"}', "body_encoding 'x' is none of base64, hex, utf8"),
+        ('{"topic":"T","body":"aGk=","body_text":"ho"}', "body and body_text differ; leave one of them out"),
+        (
+            '{"topic":"T","body_crc":7}',
+            "no body: it was left out when the line was written, as with --no-body or --body none",
+        ),
         ('{"topic":"T","body_text":"\\ud800"}', "a lone surrogate in body_text, which no UTF-8 can hold"),
         ('{"topic":"T","body_state":"x"}', "body_state 'x' is none of plain, stored, decompressed"),
         ('{"topic":"T","transaction":"x"}', "transaction 'x' is none of none, prepared, commit, rollback"),
