@@ -279,9 +279,9 @@ def run_prune(
         files = [{"stored_as": path, "stored_bytes": size} for path, size in sorted(plan.files.items())]
         facts: dict[str, Any] = {"applied": False, "freed_bytes": plan.freed_bytes}
         tables = [Table("backups", sorted(rows, key=lambda row: row["backup_id"])), Table("files", files)]
-        result = Result("backup prune", facts, tables, OK, f"would delete {what}", is_plan=True)
+        verdict = "nothing to delete" if plan.is_empty else f"would delete {what}"
+        result = Result("backup prune", facts, tables, OK, verdict, is_plan=True)
         if plan.is_empty or dry_run:
-            result.verdict = result.verdict if not plan.is_empty else "nothing to delete"
             return result
         session.note(f"note: to delete: {what}; backups {', '.join(plan.backups) or 'none'}")
         if not yes and not session.ask(f"Delete {what} for good?"):

@@ -58,6 +58,7 @@ def test_backups_are_listed_verified_compared_pruned_and_restored(folder: Path, 
         assert (run.code, run.out.startswith(verdict)) == (OK, True)
     planned = rmqctl("-f", "json", "backup", "prune", folder, "--keep-last", "1", "--dry-run").json
     assert [row["backup_id"] for row in planned["backups"]] == ids(folder)
+    assert planned["applied"] is False
     assert [row["stored_as"] for row in planned["files"]] == sorted(row["stored_as"] for row in planned["files"])
     assert len(planned["files"]) > 1
     assert len(ids(folder)) == 2
@@ -115,6 +116,9 @@ def test_a_damaged_backup_is_verified_with_a_finding_and_refused_by_restore(fold
     path.write_bytes(path.read_bytes()[:-5])
     run = rmqctl("backup", "verify", folder)
     assert (run.code, run.out.splitlines()[0]) == (FINDINGS, "2 backups: 2 damaged files")
+    first, second = run.err.splitlines()
+    assert first == "note: the log is not checked, as files are damaged"
+    assert second.startswith("note: `rmqctl backup create` copies a missing file again if the store has it; delete ")
     run = rmqctl("backup", "restore", folder, "--to", tmp_path / "new")
     assert (run.code, "the file ends at 16379 instead of 16384" in run.err) == (NOT_READABLE, True)
     assert not (tmp_path / "new").exists()
@@ -293,6 +297,8 @@ def run_matches(template: str, line: str, tmp_path: Path) -> bool:
 def test_a_prune_asks_on_a_terminal(folder: Path) -> None:
     run = rmqctl("backup", "prune", folder, "--keep-last", "1", terminal=True, stdin=b"n\n")
     assert (run.code, len(ids(folder))) == (DECLINED, 2)
+    assert run.err.startswith("note: to delete: 1 backup, ")
+    assert f"; backups {ids(folder)[0]}\n" in run.err
     run = rmqctl("backup", "prune", folder, "--keep-last", "1", terminal=True, stdin=b"y\n")
     assert (run.code, len(ids(folder))) == (OK, 1)
 
