@@ -117,8 +117,8 @@ def run(
 
     Each message is written to the ledger before it is sent. After a kill, run the same command again: acknowledged
     messages are not sent again. Messages in doubt are sent again, and listed, because they may be there twice. With
-    --verify the broker is searched first, and messages found there are not sent again. The store FROM should not change
-    meanwhile.
+    --verify the broker is searched first, and messages found there are not sent again. A ledger is of one cluster. The
+    store FROM should not change meanwhile.
     """
     from store.engine.remoting import Cluster
     from store.layout import is_address
@@ -139,7 +139,7 @@ def run(
     session.store.open_reached()
     with closing(Cluster(to, session.environment.clock_ms)) as target:
         if dry_run or ledger is None:
-            known = partial(acknowledged_in, ledger)
+            known = partial(acknowledged_in, ledger, target=to)
             report = plan_replay(target, messages, session.environment.clock_ms(), known)
             return _planned(session, report, chooser)
         with Ledger(ledger, str(session.store.place), to, session.environment.clock_ms()) as book:

@@ -60,8 +60,8 @@ class Ledger:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreIOError.from_os(error, folder, "make the ledger's folder") from error
-        self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0)
         with self._errors():
+            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0)
             # Exclusive mode comes before the first page is read; FULL syncs each transaction at its commit.
             for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = full"):
                 self._db.execute(f"pragma {pragma}")
@@ -73,6 +73,7 @@ class Ledger:
                 # executescript commits the open transaction first.
                 self._db.executescript(f"begin immediate;{_SCHEMA}pragma user_version = {FORMAT}")
                 self._db.execute("insert into ledger values (?)", (os.urandom(4).hex(),))
+            _require_target(self._db, target, self.path)
             ((self.id,),) = self._db.execute("select id from ledger").fetchall()
             row = (now_ms, source, target)
             (self.run,) = self._db.execute("insert into runs values (null, ?, ?, ?) returning run", row).fetchone()
@@ -146,17 +147,40 @@ class Ledger:
             raise _as_store_error(error, self.path) from error
 
 
-def acknowledged_in(folder: Path | None, keys: Sequence[bytes]) -> set[bytes]:
-    """Return the keys that a ledger has as acknowledged, for a dry run; none without a ledger."""
+def acknowledged_in(folder: Path | None, keys: Sequence[bytes], target: str | None = None) -> set[bytes]:
+    """Return the keys that a ledger has as acknowledged, for a dry run; none without a ledger.
+
+    BadRequest for the ledger of another target, if one is given.
+    """
     if folder is None or not (path := folder / NAME).is_file():
         return set()
     try:
         # Not mode=ro: only a writer can read the write-ahead log that a killed run left.
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as db:
+            if target is not None:
+                _require_target(db, target, path)
             asked = "select 1 from messages where key = ? and state = 'acknowledged'"
             return {key for key in keys if db.execute(asked, (key,)).fetchone()}
     except sqlite3.Error as error:
         raise _as_store_error(error, path) from error
+
+
+def _require_target(db: sqlite3.Connection, target: str, path: Path) -> None:
+    """Raise BadRequest if no earlier run had one of the target's addresses.
+
+    Messages that another cluster acknowledged would count as there, and not be sent.
+    """
+    former = [one for (one,) in db.execute("select target from runs order by run desc")]
+    if former and set(_addresses(target)).isdisjoint(address for one in former for address in _addresses(one)):
+        hint = (
+            f"name a new folder for another cluster; if {former[0]} is the same one at a former address, give both: "
+            f"{target};{former[0]}"
+        )
+        raise BadRequest(f"the ledger has messages sent to {former[0]}, and none to {target}", file=path, hint=hint)
+
+
+def _addresses(target: str) -> list[str]:
+    return [one.strip() for one in target.split(";")]
 
 
 def _as_store_error(error: sqlite3.Error, path: Path) -> StoreError:

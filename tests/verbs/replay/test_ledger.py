@@ -155,3 +155,38 @@ def test_without_a_ledger_nothing_is_acknowledged(tmp_path: Path) -> None:
     assert acknowledged_in(None, [b"a"]) == acknowledged_in(tmp_path, [b"a"]) == set()
     sqlite3.connect(tmp_path / NAME).close()
     assert acknowledged_in(tmp_path, []) == set()
+
+
+@pytest.mark.parametrize(
+    ("former", "target", "is_taken"),
+    [
+        ((), "b:1", True),
+        (("a:1",), "a:1", True),
+        (("a:1;b:1",), "b:1 ; c:1", True),
+        (("a:1", "b:1;a:1"), "b:1", True),
+        (("a:1",), "a:2", False),
+        (("a:1", "b:1;a:1"), "c:1", False),
+    ],
+)
+def test_a_ledger_is_of_one_cluster(former: tuple[str, ...], target: str, is_taken: bool, tmp_path: Path) -> None:
+    for one in former:
+        with Ledger(tmp_path, "source", one, 50) as made:
+            send(made, b"a")
+            answer(made, b"a", Outcome.ACKNOWLEDGED)
+    assert acknowledged_in(tmp_path, [b"a"]) == ({b"a"} if former else set())
+    looks = (lambda: Ledger(tmp_path, "source", target, 60), lambda: acknowledged_in(tmp_path, [b"a"], target))
+    for look in reversed(looks):
+        if is_taken:
+            found = look()
+            if isinstance(found, Ledger):
+                found.__exit__()
+            continue
+        with pytest.raises(BadRequest, match=f"sent to {former[-1]}, and none to {target}") as refused:
+            look()
+        assert str(refused.value.hint).endswith(f"give both: {target};{former[-1]}")
+
+
+def test_a_ledger_that_can_not_be_opened_is_no_defect(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(StoreIOError, match="the ledger cannot be used: unable to open database file"):
+        ledger(tmp_path)
