@@ -259,6 +259,11 @@ def test_lines_that_are_left_keep_their_place_between_the_others() -> None:
     assert found.uniq_keys() == [b"U", None, b"U", b"U", b"U", b"U", None, b"U"]
 
 
+def test_a_block_without_lines_has_no_messages() -> None:
+    batch = MessageLines("T", NOW_MS, lambda topic: False).read(b"")
+    assert (len(batch), batch.left, len(batch.columns()), batch.columns().uniq_keys()) == (0, [], 0, [])
+
+
 @pytest.mark.parametrize("added", [(), (1,), (4,), (1, 4)])
 def test_each_line_keeps_its_body_whichever_of_the_left_are_added(added: tuple[int, ...]) -> None:
     texts = [line(topic=f"T{number % 3}", body_text="b" * number, body=..., flag=number) for number in range(6)]

@@ -164,7 +164,7 @@ def test_a_removed_record_alone_says_that_it_is_being_removed() -> None:
     assert (found.status, found.next_offset, found.messages) == (GetStatus.MESSAGE_WAS_REMOVING, 3, [])
 
 
-@pytest.mark.parametrize("log_offset", [1 << 60, -1, -5])
+@pytest.mark.parametrize("log_offset", [9 * SIZE, 1 << 60, -1, -5, -(1 << 63)])
 def test_a_unit_that_names_no_place_in_the_log_is_damage_and_hides_no_other(log_offset: int) -> None:
     queue = ListQueue(9)
     queue.units[1] = QueueUnit(log_offset, SIZE, 1)
@@ -213,13 +213,26 @@ def test_what_was_removed_is_passed_over_segment_by_segment(low: int) -> None:
     assert (found.status, len(found.messages), found.next_offset) == (GetStatus.FOUND, 2, len(places))
 
 
-def test_a_record_that_is_removed_behind_messages_leaves_them_found() -> None:
+@pytest.mark.parametrize(("hole", "status", "count", "lost"), [
+    (0, GetStatus.MESSAGE_WAS_REMOVING, 0, 3), (SIZE, GetStatus.FOUND, 1, 2), (2 * SIZE, GetStatus.FOUND, 2, 1),
+])  # fmt: skip
+def test_a_record_that_is_removed_behind_messages_leaves_them_found(
+    hole: int, status: GetStatus, count: int, lost: int
+) -> None:
     class Holed(ListLog):
         def read(self, log_offset: int, size: int) -> memoryview | None:
-            return None if log_offset == SIZE else memoryview(RECORD)
+            return None if log_offset == hole else memoryview(RECORD)
 
     found = get(ListQueue(3), 0, log=Holed(3))
-    assert (found.status, len(found.messages), found.next_offset) == (GetStatus.FOUND, 1, 3)
+    assert (found.status, len(found.messages), found.next_offset) == (status, count, 3)
+    assert [one.record_count for one in found.damaged] == [lost]
+
+
+def test_a_unit_at_the_log_s_start_that_is_not_its_record_is_damage() -> None:
+    queue = ListQueue(2)
+    queue.units = [QueueUnit(SIZE, SIZE + 1, 0)]
+    found = get(queue, 0, log=ListLog(2, start=SIZE))
+    assert [f"log offset {SIZE}," in str(damage) for damage in found.damaged] == [True]
 
 
 def test_a_record_that_is_none_is_told_and_the_others_are_read() -> None:

@@ -241,7 +241,9 @@ def test_the_first_records_are_cut_from_the_front(count: int | None, expected: l
 )  # fmt: skip
 def test_the_last_records_are_cut_from_the_end(count: int, expected: list[int]) -> None:
     pieces: list[Any] = [made_run([0, 1, 2]), SimpleNamespace(store_timestamp_ms=9, log_offset=0), made_run([3, 4])]
-    assert [time_ms for time_ms, *_ in rows(trailing(iter(pieces), count))] == expected
+    last = list(trailing(iter(pieces), count))
+    assert [time_ms for time_ms, *_ in rows(iter(last))] == expected
+    assert [piece for piece in last if isinstance(piece, Run) and not piece.count] == []
 
 
 def test_a_message_alone_is_no_record_of_the_segment_at_0() -> None:

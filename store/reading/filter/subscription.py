@@ -59,7 +59,7 @@ class SubscriptionFilter:
             return True
         if ext is None or ext.store_timestamp_ms <= own.born_time_ms:
             return True
-        if not ext.bit_map or not own.fits(bloom) or len(ext.bit_map) * 8 != own.bit_count:
+        if not own.fits(bloom) or len(ext.bit_map) * 8 != own.bit_count:
             return True
         return has_bits(ext.bit_map, own.positions)
 
