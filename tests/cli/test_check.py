@@ -46,6 +46,23 @@ def test_a_finding_is_a_row_and_exit_code_1(damaged: Path) -> None:
         assert (run.code, BAD_CRC in run.out) == (1, True)
 
 
+def test_findings_are_counted_and_those_of_several_stores_are_one_list(damaged: Path) -> None:
+    one = rmqctl("--format", "json", "check", store=damaged).json
+    assert one["finding_count"] == len(one["findings"])
+    both = rmqctl("--format", "json", "check", "--store", damaged, "--store", golden("normal").store)
+    assert (both.code, [row["kind"] for row in both.json["findings"]]) == (1, [row["kind"] for row in one["findings"]])
+
+
+def test_an_empty_log_is_noted_beside_findings(damaged: Path, tmp_path: Path) -> None:
+    note = "the commit log is empty"
+    assert note not in rmqctl("check", store=damaged).err
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    for segment in (root / "commitlog").iterdir():
+        segment.unlink()
+    run = rmqctl("check", store=root)
+    assert (run.code, note in run.err) == (1, True)
+
+
 def test_a_finding_is_printed_when_it_is_found(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_and_fail(*_: Any) -> Iterator[Finding]:
         yield Finding(BAD_CRC, "commitlog/0", 0)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rmqctl.changing import ChangeOptions
+from rmqctl.commands import transaction
 from store import Message, open_store
+from store.formats.topics import OP_TOPIC
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import Builder, build
+from tests.support.sessions import give, said, session
 from tests.support.stores import SMALL, Clock, text_message
 
 START_MS = 1_700_000_000_000
@@ -103,6 +110,7 @@ def test_each_delay_level_has_its_seconds_and_offsets(tmp_path: Path) -> None:
     assert [tuple(row[name] for name in names) for row in levels] == [
         (1, 1, 0, 1, None, 0), (2, 5, 0, 2, None, 0), (5, 60, 0, 1, None, 0),
     ]  # fmt: skip
+    assert [row["due"] for row in levels] == [1, 2, 1]
 
 
 @pytest.mark.leaves_damage
@@ -166,7 +174,9 @@ def test_offsets_that_a_broker_would_not_load_are_warned_of(name: str, says: str
     (store / "config").mkdir()
     (store / "config" / name).write_text('{"offsetTable": {"T@G": {"0": 1}}}')
     warned = "would load no consumer offsets"
-    err = rmqctl("lag", store=store).err
+    run = rmqctl("lag", store=store)
+    assert [line for line in run.out.splitlines() if line.endswith(":")] == ["groups:"]
+    err = run.err
     assert (warned in err, says.removeprefix("offsets; ") in err) == (bool(says), True)
 
 
@@ -202,3 +212,78 @@ def test_queues_without_a_digest_are_warned_of(kind: str, store: Path) -> None:
     (store / kind / "CURRENT").touch()
     of = "batch consume queues" if kind.startswith("batch") else "consume queues in a RocksDB"
     assert f"warning: {of} have no digest, only their messages in the log" in rmqctl("fingerprint", store=store).err
+
+
+@pytest.mark.leaves_damage
+def test_the_last_messages_with_a_tag_are_those_of_all_that_have_it(store: Path) -> None:
+    rows = rmqctl("-f", "jsonl", "get", "T", "--tags", "tag0", "--last", "2", store=store).rows
+    assert [row["uniq_key"] for row in rows] == ["U0", "U3"]
+
+
+def test_transactions_with_warnings_have_all_columns_and_these() -> None:
+    assert (*transaction.COLUMNS[:2], "warnings", *transaction.COLUMNS[2:]) == transaction.COLUMNS_OF_WARNED
+
+
+class Served:
+    """A process that serves a store, and answers with these log offsets."""
+
+    process_id = 7
+
+    def __init__(self, commit_offset: int, ops: list[Message]) -> None:
+        self.calls: list[object] = []
+        self.transactions, self._offset, self._ops = self, commit_offset, ops
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        return 5
+
+    def commit(self, log_offset: int, group: str, *, is_answer: bool) -> object:
+        self.calls.append(("commit", log_offset, group, is_answer))
+        status = SimpleNamespace(value="OS_PAGE_CACHE_BUSY")
+        return SimpleNamespace(log_offset=self._offset, status=status, reason="busy", size=91)
+
+    def rollback(self, log_offset: int, group: str, *, is_answer: bool) -> None:
+        self.calls.append(("rollback", log_offset, group, is_answer))
+
+    def wait_for_message(self, topic: str, queue_id: int, offset: int, timeout_ms: int) -> bool:
+        self.calls.append((topic, queue_id, offset))
+        return bool(self._ops)
+
+    def messages(self, topic: str, queue_id: int, start: int) -> Iterator[object]:
+        assert (topic, queue_id) == (OP_TOPIC, 0)
+        while self._ops:
+            body = self._ops.pop(0).body
+            yield SimpleNamespace(topic=OP_TOPIC, queue_offset=start, log_offset=900 + start, size=90, body=body)
+            start += 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "how", "ops", "verdict", "appended"),
+    [
+        (-1, "commit", [], "nothing was changed", []),
+        (0, "commit", [], "committed", [("Pay", 0)]),
+        (700, "commit", [b"9,x", b"3,0,"], "committed", [("Pay", 700), (OP_TOPIC, 906)]),
+        (700, "rollback", [b"0,"], "rolled back", [(OP_TOPIC, 905)]),
+        (700, "rollback", [b"10,"], "rolled back", []),
+    ],
+)
+def test_a_served_store_ends_a_transaction(
+    offset: int, how: str, ops: list[bytes], verdict: str, appended: list[tuple[str, int]], tmp_path: Path
+) -> None:
+    def steps(builder: Builder) -> None:
+        builder.half("order", PGROUP="g")
+
+    root = build(tmp_path / "store", steps)
+    served, one = Served(offset, [Message(OP_TOPIC, body) for body in ops]), session()
+    give(one, store=str(root))
+    consent = ChangeOptions(yes=True)
+    run = transaction._resolve_served(one, cast(Any, served), "order", consent, commit=how == "commit")
+    is_found = OP_TOPIC in dict(appended)
+    waited = [] if offset < 0 else [(OP_TOPIC, 0, 5)] if is_found or not ops else [(OP_TOPIC, 0, 5), (OP_TOPIC, 0, 6)]
+    assert served.calls == [(how, 0, "g", True), *waited]
+    tables = {table.name: list(table.rows) for table in run.tables}
+    assert [(row["topic"], row["log_offset"]) for row in tables["appended"]] == appended
+    told, is_applied = said(one), offset >= 0
+    assert run.verdict == (f"process 7 has {verdict} the half at log offset 0" if is_applied else verdict)
+    assert (run.exit_code, run.read_facts()["applied"]) == (0 if is_applied else 1, is_applied)
+    assert ("the served store refused the message: OS_PAGE_CACHE_BUSY busy\n" in told) is not is_applied
+    assert ("writes the op record later" in told) is (is_applied and not is_found)

@@ -53,6 +53,9 @@ def test_records_behind_a_cut_are_lost_unless_the_log_has_them(store: Path) -> N
     answer = stale(store)
     assert (answer["stale_messages"], answer["lost_messages"]) == (4, 4)
     assert [row["uniq_key"] for row in answer["stale_records"]] == ["U16", "U17", "U18", "U19"]
+    chosen = ("lost", "T", 4), ("lost", "U", 0), ("duplicate", "T", 0), ("duplicate", "U", 0)
+    for state, topic, count in chosen:
+        assert stale(store, "--state", state, "--topic", topic)["stale_messages"] == count
 
 
 def test_a_message_that_was_sent_again_is_a_duplicate_and_another_at_its_offset_overwrote_it(store: Path) -> None:

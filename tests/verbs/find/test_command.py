@@ -122,7 +122,25 @@ def test_it_says_what_came_from_the_index_and_what_from_a_scan(store: Path) -> N
     stretches = answer["searched"]
     assert [one["stop"] for one in stretches[:-1]] == [one["start"] for one in stretches[1:]]
     assert answer["indexed_bytes"] + answer["scanned_bytes"] == stretches[-1]["stop"] - stretches[0]["start"]
+    assert answer["indexed_bytes"] == sum(one["size_bytes"] for one in stretches if one["how"] == "index")
     assert {one["how"] for one in find("k7", "--scan", store=store)["searched"]} == {"scan"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "note"),
+    [
+        (1, 1, "only the first 1 message is shown"),
+        (2, 2, "only the first 2 messages are shown"),
+        (3, 3, ""),
+        (4, 3, ""),
+    ],
+)
+def test_messages_of_a_condition_are_shown_up_to_the_limit(limit: int, count: int, note: str, store: Path) -> None:
+    run = rmqctl("find", "--where", "queue_id = 0 and queue_offset < 3", "--limit", limit, "--no-life", store=store)
+    titles = [line for line in run.out.splitlines() if line.endswith(":")]
+    assert (run.code, titles[:2]) == (0, ["messages:", "places:"])
+    assert run.out.startswith(f"{count} message{'s' * (count > 1)} found as ")
+    assert run.err == (f"{note}; --limit shows more\n" if note else "")
 
 
 def test_a_message_id_leads_to_its_record(store: Path) -> None:
