@@ -25,7 +25,7 @@ COMMANDS = {
     "bad-self-offset": (SALVAGE,),
     "missing-segment": (SALVAGE,),
     "stale-tail": ("stale", CUT),
-    "wrong-size": ("simulate",),
+    "wrong-size": ("simulate", SALVAGE),
     "foreign-file": ("simulate",),
     "time-backwards": ("timeline",),
     "queue-gap": (QUEUES,),

@@ -113,7 +113,9 @@ class WrongFileSize(DamagedFile):
         return cls(
             f"the file has {size} bytes instead of {expected}",
             file=file,
-            hint="move it away or give the right file size",
+            hint="give the right file size, or save what it holds and move it away"
+            if size
+            else "move it away or give the right file size",
         )
 
 

@@ -99,6 +99,8 @@ def test_messages_behind_a_zeroed_head_are_kept_before_the_log_is_cut(tmp_path: 
         (["missing-unit", "missing-segment"], [SALVAGE]),
         (["missing-unit", "newer"], []),
         (["no-checkpoint"], ["checkpoint show"]),
+        (["wrong-size"], ["simulate", SALVAGE]),
+        (["wrong-size", "bad-length"], ["simulate", SALVAGE, CUT]),
         (["no-such-code"], []),
     ],
 )

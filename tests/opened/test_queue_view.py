@@ -407,7 +407,8 @@ def test_a_file_of_another_size_is_left_out_and_its_units_are_built(tmp_path: Pa
     file.write_bytes(bytes(FILE_SIZE - 1))
     with open_store(root) as store:
         assert store.get("T0", 3, 0).max_offset == 3
-        told = f"left out: {file}: the file has 399 bytes instead of 400; move it away or give the right file size"
+        hint = "give the right file size, or save what it holds and move it away"
+        told = f"left out: {file}: the file has 399 bytes instead of 400; {hint}"
         assert store.notes == [told, "T0, queue 3: 3 entries are missing, and built from the log"]
 
 
