@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from store.errors import BadRequest
+from store.errors import BadRequest, quoted
 from store.layout import parse_whole_number
 from store.query.tables.row_filter import Condition
 from store.query.tables.schema import TABLES
+
+PART_BYTES = 256 << 20
+"""Bytes of the log that one task reads, unless the options say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Request:
     table: str
     with_body: bool = True
     check_crc: bool = False
-    part_bytes: int = 256 << 20
+    part_bytes: int = PART_BYTES
     parts_per_segment: int | None = None
     conditions: tuple[Condition, ...] = ()
     outer: bool = False
@@ -48,7 +51,7 @@ class Request:
             table=table,
             with_body=body == "binary",
             check_crc=_yes_or_no(options, "checkCrc"),
-            part_bytes=_count(options, "partitionBytes") or 256 << 20,
+            part_bytes=_count(options, "partitionBytes") or PART_BYTES,
             parts_per_segment=_count(options, "partitions"),
             conditions=limits,
             outer=_yes_or_no(options, "outer"),
@@ -87,5 +90,5 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
         return None
     number = parse_whole_number(text)
     if not number:
-        raise BadRequest(f"{name} must be a positive whole number, not {text[:80]!r}")
+        raise BadRequest(f"{name} must be a positive whole number, not {quoted(text)}")
     return number

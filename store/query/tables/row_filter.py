@@ -96,7 +96,7 @@ class Conditions:
 
     def select_messages(self, found: MessageRows) -> MessageRows:
         for condition in self.conditions:
-            if condition.sign == "exists" or not found.count:
+            if condition.sign == "exists":
                 continue
             mask = _topic_mask(found, condition) if condition.column == "topic" else _number_mask(found, condition)
             mask = ~mask if condition.negated else mask

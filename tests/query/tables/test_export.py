@@ -59,6 +59,10 @@ def test_an_export_is_published_whole_and_nothing_is_left_of_a_failed_or_killed_
         (folder / "part").touch()
     assert ([path.name for path in target.iterdir()], staged.exists()) == (["part"], False)
 
+    with published(tmp_path / "b/c/new") as folder:
+        folder.mkdir()
+    assert (tmp_path / "b/c/new").is_dir()
+
     def fail() -> None:
         with published(tmp_path / "a/other") as folder:
             folder.mkdir()

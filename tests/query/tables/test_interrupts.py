@@ -35,6 +35,16 @@ def test_a_signal_waits_for_the_end_of_the_block(number: int) -> None:
     assert (met, signal.getsignal(number)) == (["inside", number], own)
 
 
+def test_of_several_signals_the_first_is_raised_at_the_end() -> None:
+    met: list[int] = []
+    for number in NUMBERS:
+        signal.signal(number, lambda number, frame: met.append(number))
+    with interrupts_wait():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    assert met == [signal.SIGTERM]
+
+
 def sparks(number: int, frame: object) -> None:
     """The handler that an engine installs."""
 

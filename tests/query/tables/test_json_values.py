@@ -25,6 +25,7 @@ PAIR = pa.struct([("t", ZONED), ("b", pa.binary())])
         ([MOMENT, None], pa.list_(ZONED), ["2026-11-21T03:09:00.000Z", None]),
         ({"t": MOMENT, "b": b"ab"}, PAIR, {"t": "2026-11-21T03:09:00.000Z", "b": "YWI="}),
         ([(1, MOMENT)], pa.map_(pa.int32(), ZONED), {"1": "2026-11-21T03:09:00.000Z"}),
+        ([(["é"], 1)], pa.map_(pa.list_(pa.string()), pa.int32()), {'["é"]': 1}),
         (b"ab", pa.binary(), "YWI="),
         (math.nan, pa.float64(), None),
         (Decimal(7), pa.decimal128(38, 0), 7),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.errors import BadRequest
-from store.query.tables.query_text import check_is_query, columns_named, tables_named
+from store.query.tables.query_text import check_is_query, columns_named, require_shallow, tables_named
 from store.query.tables.schema import CONSUMEQUEUE, MESSAGES
 
 
@@ -47,11 +47,18 @@ def test_what_only_asks_is_taken(text: str) -> None:
         ("set a = b", "set"),
         ("begin insert into x select 1; end", "insert"),
         ("", ""),
+        ("+" * 21, r"\+{20}"),
     ],
 )
 def test_what_would_change_something_is_refused(text: str, word: str) -> None:
     with pytest.raises(BadRequest, match=f"queries only, not '{word}'"):
         check_is_query(text)
+
+
+def test_brackets_may_be_nested_500_times() -> None:
+    require_shallow(f"){'(' * 500}")
+    with pytest.raises(BadRequest, match="more than 500 brackets inside brackets; take some of them away"):
+        require_shallow("(" * 501)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_limit_is_a_log_offset_or_a_time_by_its_form(text: str, column: str, v
         ({"checkCrc": "yes"}, "checkCrc is true or false, not 'yes'"),
         ({"outer": "1"}, "outer is true or false, not '1'"),
         ({"partitions": "0"}, "partitions must be a positive whole number, not '0'"),
-        ({"partitionBytes": "x" * 81}, f"partitionBytes must be a positive whole number, not {'x' * 80!r}"),
+        ({"partitionBytes": "x" * 81}, f"partitionBytes must be a positive whole number, not {'x' * 60!r}…"),
         ({"from": "soon"}, "'soon' is neither a log offset nor a time"),
         ({"from": "-1ms"}, "'-1ms' is neither a log offset nor a time"),
     ],

@@ -172,6 +172,7 @@ def test_times_may_be_off_by_an_hour_and_clocks_by_a_minute() -> None:
         ([(T, T - CLOCK_SLACK_US), (T, T)], [(T, T), (T, None)]),
         ([(T, T - CLOCK_SLACK_US - 1000), (T, T)], [NO_LIMITS] * 2),
         ([(T, T), (T, T - CLOCK_SLACK_US - 1000)], [NO_LIMITS] * 2),
+        ([(-5000, T), (T, T)], [(-5000, T), (T, None)]),
     ],
 )
 def test_a_segment_has_the_times_from_its_first_record_to_the_next_ones_and_its_last_change(
