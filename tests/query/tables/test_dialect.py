@@ -25,6 +25,8 @@ WORDS = [
     ("select a AS b", "select a as `b`", 'select a as "b"'),
     ("select `a``b` `c\"d`", "select `a``b` as `c\"d`", 'select "a`b" as "c""d"'),
     ("select 1 one, 1.5", "select 1 as `one` , 1.5e0 as `1.5`", 'select 1 as "one" , 1.5e0 as "1.5"'),
+    ("select coalesce(a, 1), b", "select coalesce ( a , 1 ) as `coalesce(a, 1)` , b",
+     'select coalesce ( a , 1 ) as "coalesce(a, 1)" , b'),
     ("select interval 1 day", "select interval 1 day as `interval 1 day`", 'select interval 1 day as "interval 1 day"'),
     ("select a from (select 1 + 1) where b", "select a from ( select 1 + 1 as `1 + 1` ) where b",
      'select a from ( select 1 + 1 as "1 + 1" ) where b'),
@@ -100,6 +102,9 @@ def test_a_double_is_written_as_in_java(value: float, text: str) -> None:
         ("tags isnull", "'isnull'"),
         ("select 1 where tags is null isnull", "'isnull'"),
         ("select string_agg(tags)", "the function string_agg"),
+        ("string_agg(tags)", "the function string_agg"),
+        ("select a from t order by (a), (select 1)", "'select' in an order or a group"),
+        ("select date_trunc(", "date_trunc by another unit"),
         ('select "size"', "the sign '\"'"),
         ("select 'a\\n'", "a text with a backslash"),
         ("select 'a", "a text with a backslash, or without its end"),
@@ -141,6 +146,12 @@ def test_what_the_engines_read_differently_is_refused_by_name(text: str, named: 
         assert str(refused.value).startswith(f"sql does not take {named}"), refused.value
 
 
+def test_the_functions_are_listed_in_order() -> None:
+    with pytest.raises(BadRequest) as refused:
+        for_spark("string_agg(tags)")
+    assert refused.value.hint == f"the functions are {', '.join(sorted(FUNCTIONS))}"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -161,6 +172,11 @@ def test_what_the_engines_read_differently_is_refused_by_name(text: str, named: 
         "select a from t order by a limit 3",
         "select date_trunc('DAY', t)",
         "select a . count from t",
+        "with m (a) as (select 1) select a from m",
+        "select a from (select 1) t (a)",
+        "select sum(a) over (order by b), sum(c) over (order by d) from t",
+        "select , a from t",
+        "select from t",
     ],
 )
 def test_what_the_engines_read_alike_is_taken(text: str) -> None:
