@@ -301,6 +301,9 @@ def test_a_prune_asks_on_a_terminal(folder: Path) -> None:
     assert f"; backups {ids(folder)[0]}\n" in run.err
     run = rmqctl("backup", "prune", folder, "--keep-last", "1", terminal=True, stdin=b"y\n")
     assert (run.code, len(ids(folder))) == (OK, 1)
+    (folder / "log" / "unfinished").touch()
+    assert rmqctl("-f", "json", "backup", "prune", folder, "--yes").json["applied"] is True
+    assert not (folder / "log" / "unfinished").exists()
 
 
 def test_a_folder_that_another_backup_writes_to_is_locked(folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from rmqctl.changing import ChangeOptions
-from rmqctl.commands import transaction
+from rmqctl.commands import bundle, transaction
 from store import Message, open_store
 from store.formats.topics import OP_TOPIC
 from tests.cli.running import rmqctl
@@ -199,6 +200,7 @@ def test_a_rebuild_of_what_the_log_does_not_hold_is_warned_of(
     words: tuple[str, ...], what: str | None, store: Path
 ) -> None:
     run = rmqctl("rebuild", "--dry-run", *words, store=store)
+    assert run.code == 0
     assert ("the log holds nothing of" in run.err, f"the log holds nothing of {what}\n" in run.err) == (
         what is not None, what is not None,
     )  # fmt: skip
@@ -287,3 +289,42 @@ def test_a_served_store_ends_a_transaction(
     assert (run.exit_code, run.read_facts()["applied"]) == (0 if is_applied else 1, is_applied)
     assert ("the served store refused the message: OS_PAGE_CACHE_BUSY busy\n" in told) is not is_applied
     assert ("writes the op record later" in told) is (is_applied and not is_found)
+
+
+def test_a_half_is_shown_where_it_is_put(tmp_path: Path) -> None:
+    words = ("-f", "jsonl", "put", "Pay", "x", "--queue", "3", "--half", "g", "--key", "k")
+    (row,) = rmqctl(*words, store=tmp_path / "store").rows
+    assert (row["topic"], row["queue_id"], row["queue_offset"]) == ("RMQ_SYS_TRANS_HALF_TOPIC", 0, 0)
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [((), [0, 1, 2, 3, 4]), (("--only-sound",), [0, 1, 3, 4]), (("--where", "queue_id = 0"), [0, 2, 4]),
+     (("--where", "queue_id = 0", "--only-sound"), [0, 4])],
+)  # fmt: skip
+def test_only_sound_messages_of_a_condition_are_exported(
+    words: tuple[str, ...], numbers: list[int], store: Path
+) -> None:
+    segment = store / "commitlog" / f"{0:020}"
+    segment.write_bytes(segment.read_bytes().replace(b"message 2 ", b"massage 2 "))
+    rows = rmqctl("export", "--to", "-", "--as", "jsonl", *words, store=store).out.splitlines()
+    assert [json.loads(row)["uniq_key"] for row in rows] == [f"U{number}" for number in numbers]
+
+
+@pytest.mark.leaves_damage
+def test_a_bundle_that_is_not_written_is_a_plan_of_a_file_outside_of_the_store(store: Path, tmp_path: Path) -> None:
+    plan = rmqctl("bundle", tmp_path / "case.tar.zst", "--dry-run", store=store)
+    assert (plan.code, plan.out.index("content") < plan.out.index("target")) == (0, True)
+    inside = rmqctl("bundle", store / "case.tar.zst", "--dry-run", store=store)
+    assert (inside.code, inside.out) == (2, "")
+
+
+@pytest.mark.leaves_damage
+def test_a_salt_has_64_bytes_at_most(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.verbs.write_bundle", lambda *given: given)
+    one = session()
+    give(one, store=str(store))
+    hides: dict[str, bool] = {"hides_names": False}
+    given = cast(Any, bundle._write(one, Path("case"), cast(Any, (1, 2, 3)), "é" * 40, **hides))
+    assert (given[:3], given[4].salt) == ((1, 2, 3), "é".encode() * 32)

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from rmqctl.commands import replay
 from store import Message, open_store
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.verbs.stale import find_stale
 from tests.cli.running import rmqctl
+from tests.support.sessions import give, session
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store, text_message
 
@@ -53,6 +55,14 @@ def test_records_behind_a_cut_are_lost_unless_the_log_has_them(store: Path) -> N
     answer = stale(store)
     assert (answer["stale_messages"], answer["lost_messages"]) == (4, 4)
     assert [row["uniq_key"] for row in answer["stale_records"]] == ["U16", "U17", "U18", "U19"]
+    one = session()
+    give(one, store=str(store))
+    assert [len(list(replay._stale_records(one, topics))) for topics in (None, ["T"], ["U", "T"], ["U"])] == [
+        4,
+        4,
+        4,
+        0,
+    ]
     chosen = ("lost", "T", 4), ("lost", "U", 0), ("duplicate", "T", 0), ("duplicate", "U", 0)
     for state, topic, count in chosen:
         assert stale(store, "--state", state, "--topic", topic)["stale_messages"] == count
