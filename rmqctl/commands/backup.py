@@ -102,7 +102,8 @@ def run_create(
     waits for this slave as for any other; a master with --controller never counts it.
 
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
-    backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged or incomplete.
+    backup:TO@ID. Exit code 1 when a file could not be copied in full, when a segment is missing,
+    or when the newest one is damaged; `backup verify` checks the whole log.
     """
     from store import __version__
     from store.files import Filesystem
@@ -324,7 +325,8 @@ def run_restore(
     On Spark, tasks write the segments and build the queues. A folder FROM and NEWSTORE must have the same paths on all
     executors.
 
-    Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged: queues end there.
+    Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged, and
+    its queues end there, or when a segment is missing.
     """
     from store.files import Filesystem
     from store.verbs import BackupFiles, Moment, RestoreOptions, Selection, restore_backup, split_address
