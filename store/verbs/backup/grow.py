@@ -1,5 +1,6 @@
 """GrowingBackup: a backup of a received log; its manifest is replaced as the log grows.
 
+    0. once      the received log is compared with the newest segment of the backup: an address may be another broker's
     1. tables    the store's tables, once the received log reaches the newest record in their queues
     2. log       the new bytes of the newest segment as one more piece, which takes in shorter ones before it;
                  a full segment as one file instead
@@ -12,15 +13,17 @@ the master then has; a prune can delete the one before.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from store.errors import StoreError, StoreIOError
+from store.errors import Diverged, StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import BackedFile, Manifest, backup_id
+from store.formats.zstd_frames import FRAME_BYTES
 from store.opened.detect import FoundStore
 from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
 from store.verbs.backup.prune import DAY_MS
@@ -58,6 +61,7 @@ class GrowingBackup:
         self._tables = BackedTables([one for one in manifest.files if not one.is_log], 0, list(manifest.notes))
         self._waiting: BackedTables | None = None
         self._wait_count = 0
+        self._is_same_log = False
         errors: list[StoreError] = []
         others = [one for one in target.manifests(errors) if one.id != manifest.id]
         self._deletes = target.locks and not errors
@@ -65,14 +69,19 @@ class GrowingBackup:
         self._replaced: list[tuple[float, str]] = []
 
     def grow(self, received_end: int) -> None:
-        """Rewrite the manifest, up to the last record that was received.
+        """Rewrite the manifest, up to the last record received; do nothing while that is in the backup.
 
-        The caller keeps other writers out. StoreIOError if a prune has deleted the backup.
+        The caller keeps other writers out. StoreIOError if a prune has deleted the backup, Diverged for another log.
         """
         before = self.manifest
         if before.id not in self._target.ids():
             raise StoreIOError(f"the backup {before.id} is deleted", file=self._target.address)
         reader = StoreReader(str(self._received))
+        if not self._is_same_log:
+            if received_end < before.log_end:
+                return
+            self._require_same_log(reader)
+            self._is_same_log = True
         end = find_log_end(reader, self._found.line, before.log_end)
         if end.log_end > received_end:
             # The rest of the segment is still to come.
@@ -91,6 +100,22 @@ class GrowingBackup:
         )
         self._target.finish(self.manifest)
         self._delete_replaced(before)
+
+    def _require_same_log(self, reader: StoreReader) -> None:
+        """Raise Diverged if the received log is of another store: it would replace the newest segment."""
+        for file in self.manifest.segments:
+            start = self.manifest.segments[-1].file_start
+            if file.file_start < start or any(note.startswith(file.path) for note in self.manifest.notes):
+                continue
+            hasher = hashlib.sha256()
+            for at in range(file.position, file.end, FRAME_BYTES):
+                hasher.update(reader.read(file.path, at, min(FRAME_BYTES, file.end - at)))
+            if hasher.hexdigest() != file.sha256:
+                raise Diverged(
+                    "the log that is received has other bytes than the store",
+                    file=self._received / file.path,
+                    hint=f"delete {self._received}, and give the address of this store's own broker",
+                )
 
     def _update_tables(self, log_end: int) -> None:
         """Use new tables once the log reaches their `needed` offset; until then they wait."""

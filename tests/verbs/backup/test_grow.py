@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from store import open_store
-from store.errors import StoreError, StoreIOError
+from store.errors import Diverged, StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import BackedFile
@@ -275,3 +275,42 @@ def test_a_backup_that_a_prune_deleted_does_not_come_back(growing: Growing) -> N
         plan_prune(growing.target, growing.now_ms, keep_last=1, keep_days=None).apply(growing.target)
     with pytest.raises(StoreIOError, match=f"^{growing.to}: the backup {growing.backup.manifest.id} is deleted"):
         growing.grow()
+
+
+def test_the_log_of_another_broker_does_not_replace_the_newest_segment(growing: Growing) -> None:
+    before = growing.backup.manifest
+    put_more(growing.root, 100, 80)
+    end = growing.receive()
+    path = growing.received / before.segments[-1].path
+    data = bytearray(path.read_bytes())
+    data[before.log_end - 1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Diverged, match="has other bytes than the store") as refused, growing.target.writing():
+        growing.backup.grow(end)
+    assert str(refused.value.hint).startswith(f"delete {growing.received}, ")
+    assert (growing.backup.manifest, growing.target.newest()) == (before, before)
+    growing.grow()
+    assert growing.backup.manifest.log_end == end
+
+
+@pytest.mark.parametrize("missing", [1, 0])
+def test_a_backup_grows_once_its_own_end_is_received(growing: Growing, missing: int) -> None:
+    """Before, the received file of a full segment has zeros for bytes that the backup has."""
+    before, growing.now_ms = growing.backup.manifest, NOW_MS + 5
+    growing.receive()
+    with growing.target.writing():
+        growing.backup.grow(before.log_end - missing)
+    assert growing.backup.manifest.ended_ms == (before.ended_ms if missing else NOW_MS + 5)
+
+
+def test_a_newest_segment_with_unreadable_bytes_is_not_compared(growing: Growing) -> None:
+    made = growing.backup.manifest
+    path = made.segments[-1].path
+    growing.backup.manifest = replace(
+        made,
+        files=tuple(replace(one, sha256="0" * 64) if one.is_log else one for one in made.files),
+        notes=(f"{path}: can't read bytes 0 to 4096; the backup has zeros there",),
+    )
+    put_more(growing.root, 100, 80)
+    growing.grow()
+    assert growing.backup.manifest.log_end > made.log_end
