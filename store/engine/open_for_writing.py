@@ -15,9 +15,8 @@ Source: DefaultMessageStore.load, start (4.9.8).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from store.change.change import AnyChange, Change
@@ -143,7 +142,7 @@ class WritingOpener:
                 store.close()
                 raise
         store.notes += [*torn, *unloaded, *change.remarks, *change.foreign]
-        cut = _what_opening_cut(change, change_id, layout.commitlogs)
+        cut = _what_opening_cut(change, change_id, layout)
         # With `recover` a truncation is expected; in a store that was shut down it is a sign of damage.
         (store.notes if self.recover else store.opening_findings).extend(cut)
         store.opening_findings += change.notes
@@ -201,15 +200,19 @@ def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[s
     return ServedStore(opened, base, services)
 
 
-def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
+def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, layout: StoreLayout) -> list[str]:
     """Describe the truncation of a damaged log or of its queues, for people."""
     if not change.lost:
         return []
     messages, end, why = sum(change.lost.values()), change.report.log_end, change.report.stopped_by
-    if any(action.path.parent in commitlogs for action in change.actions):
+    changed = [action.path for action in change.actions]
+    if any(path.parent in layout.commitlogs for path in changed):
         cut = f"the log was cut at {end} because of {why}"
         return [f"{cut}; {amount_is(messages, 'message')} behind it, kept in the quarantine as {change_id}"]
-    cut = f"the log ends at {end} because of {why}, and queues continued past it"
+    ends = f"the log ends at {end} because of {why}"
+    if not any(path.is_relative_to(layout.consumequeue) for path in changed):
+        return [f"{ends}; {amount_is(messages, 'message')} past it, in no queue, and new ones may overwrite them"]
+    cut = f"{ends}, and queues continued past it"
     return [f"{cut}; {amount_is(messages, 'message')} lost; their entries are kept in the quarantine as {change_id}"]
 
 

@@ -46,6 +46,19 @@ def test_messages_that_queues_name_behind_the_logs_end_are_a_finding(tmp_path: P
     assert (second.code, second.err) == (0, "")
 
 
+@pytest.mark.leaves_damage
+def test_messages_that_a_recovery_left_past_the_logs_end_are_in_no_queue(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", queues=1)
+    segment = sorted((root / "commitlog").iterdir())[-1]
+    segment.write_bytes(bytes(600) + segment.read_bytes()[600:])
+    rmqctl("recover", "--yes", store=root)
+    changes = rmqctl("-f", "json", "quarantine", "list", store=root).json["changes"]
+    first = put(root)
+    assert first.code == 1
+    assert "messages are past it, in no queue, and new ones may overwrite them" in first.err
+    assert rmqctl("-f", "json", "quarantine", "list", store=root).json["changes"] == changes
+
+
 def test_a_recovery_that_was_asked_for_notes_what_it_cut(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store")
     damage_last_segment(root)
