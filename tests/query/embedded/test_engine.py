@@ -286,6 +286,16 @@ def test_what_does_not_fit_in_memory_goes_to_a_scratch_folder_that_is_removed(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("pages", "memory_bytes"), [(0, 0), (4000, 4096 * 1000), (1 << 21, 2 << 30), (1 << 22, 2 << 30)]
+)
+def test_duckdb_has_a_quarter_of_the_memory_up_to_2_gib(
+    pages: int, memory_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": pages}.__getitem__)
+    assert room._memory_bytes() == memory_bytes
+
+
 def test_the_scratch_folder_of_a_killed_process_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     abandoned = tmp_path / "rmqctl-scratch-x"

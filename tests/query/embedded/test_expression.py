@@ -126,6 +126,11 @@ def test_what_is_no_condition_is_refused(condition: str) -> None:
         where.select(ROWS)
 
 
+def test_a_condition_of_too_many_brackets_is_refused_before_duckdb_has_it() -> None:
+    with pytest.raises(BadRequest, match="more than 500 brackets inside brackets"):
+        RowWhere(f"{'(' * 501}n = 1{')' * 501}", ["n"])
+
+
 @pytest.mark.parametrize("condition", ["(select count(*) from read_text('{}')) >= 0", "exists (from '{}')"])
 def test_a_condition_on_rows_reads_no_file(condition: str, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
