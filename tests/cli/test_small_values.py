@@ -196,3 +196,15 @@ def test_a_report_shows_groups_that_lose_messages_and_an_empty_cell_without_them
     )
     first, second = (asdict(one) for one in queues)
     assert section.tables == [contents.table_of("Lost", [first, second | {"unconsumed_by_group": None}])]
+
+
+@pytest.mark.parametrize(("low", "start"), [(-1, 0), (0, 0), (1, 1), (4096, 4096)])
+def test_a_served_store_ends_with_its_counts(low: int, start: int) -> None:
+    statistics = SimpleNamespace(put_messages=1, put_bytes=2, failed_puts=3, found_gets=4, missed_gets=5)
+    opened = SimpleNamespace(
+        statistics=statistics, state=lambda: SimpleNamespace(halves_given_up=6), min_log_offset=low, max_log_offset=7
+    )
+    assert serve._counts(cast(Any, opened)) == {
+        "put_messages": 1, "put_bytes": 2, "failed_puts": 3, "gets": 9, "halves_given_up": 6, "log_start": start,
+        "log_end": 7,
+    }  # fmt: skip
