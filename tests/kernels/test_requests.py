@@ -7,6 +7,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from store.formats.index_page import index_key
+from store.formats.java import key_hash
+from store.formats.properties import decode_properties, split_keys
 from tests.support.logs import log_of
 from tests.support.twice import both, scan
 
@@ -79,4 +82,9 @@ def test_a_record_has_a_hash_for_each_key_but_not_when_it_is_rolled_back(
         assert (hashes[found:] == -1).all()
         return [int(one) for one in hashes[:found]]
 
-    assert len(both(ask)) == count
+    read = decode_properties(properties) if sys_flag != 0xC else {}
+    keys = [*([read["UNIQ_KEY"]] if "UNIQ_KEY" in read else []), *split_keys(read.get("KEYS", ""))]
+    keys += [f"T#{read['TAGS']}"] if with_tags and "TAGS" in read else []
+    topic = data[columns[4, 0] : columns[4, 0] + columns[5, 0]].decode()
+    assert both(ask) == [key_hash(index_key(topic, key)) for key in keys]
+    assert len(keys) == count
