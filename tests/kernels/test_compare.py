@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from store.formats.java import string_hash
 from store.formats.properties import INNER_NUM, KEYS, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, decode_properties
+from store.kernels.compare import parse_digits
 from tests.support.logs import log_of, names, parts, texts
 from tests.support.twice import both, scan
 
@@ -134,3 +135,14 @@ def test_a_timers_properties_are_those_of_its_map(data: bytes) -> None:
         return int(due) if is_time else -1, topic_hash, int(TIMER_DEL_UNIQKEY in properties)
 
     assert both(ask) == [naive(properties) for properties in maps_of(data)[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (b"", -1), (b"0", 0), (b"007", 7), (b"1234567890", 1234567890), (b"9" * 18, 10**18 - 1), (b"1" * 19, -1),
+        (b"1/", -1), (b"/", -1), (b"1:", -1), (b":", -1), (b"-1", -1),
+    ],
+)  # fmt: skip
+def test_a_number_has_1_to_18_digits(text: bytes, number: int) -> None:
+    assert parse_digits(b"1" + text + b"5", 1, 1 + len(text)) == number
