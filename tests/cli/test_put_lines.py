@@ -147,6 +147,8 @@ def test_blanks_and_the_order_of_names_make_no_doubt() -> None:
         line(property_bytes="YQFiAg=="), line(property_bytes="YQFi", properties=...), line(delay_level=3),
         line(properties={"a": "b"}, property_bytes="YQFi", keys=[]), line(properties={}, property_bytes="", keys=[""]),
         line(properties={"KEYS": "a b"}, property_bytes=base64.b64encode(b"KEYS\1a b").decode(), keys=["a b"]),
+        line(properties={"KEYS": "a b"}, property_bytes=base64.b64encode(b"KEYS\1a b").decode(), keys=[], tags=None,
+             uniq_key=None),
         line(properties={"a": "b"}, property_bytes="YQFi", keys=[], tags="t", uniq_key=None), line(transaction="none"),
         line(properties={"a": "b"}, property_bytes="YQFiWA==", keys=[], tags=None, uniq_key=None),
         line(properties={"a": "b"}, property_bytes="YQFiAgI=", keys=[], tags=None, uniq_key=None),

@@ -96,6 +96,21 @@ def test_only_the_usual_put_is_one_call(tmp_path: Path, second: Message, is_one_
     assert by_steps.called is not is_one_call
 
 
+@pytest.mark.parametrize("born_ms", [None, 5])
+@pytest.mark.parametrize("queue_id", [True, 0.0])
+@pytest.mark.parametrize("kernel", [kernels.put_message, source.put_message])
+def test_a_queue_id_of_another_kind_is_refused_behind_a_usual_put(
+    kernel: Callable[..., Any], queue_id: Any, born_ms: int | None, tmp_path: Path
+) -> None:
+    with (
+        patch.object(commit_log, "put_message", kernel),
+        open_store(tmp_path / "store", settings=SETTINGS, read_only=False) as store,
+    ):
+        assert store.put(Message("T", b"")).is_ok
+        with pytest.raises(TypeError, match="queue_id is not a whole number"):
+            store.put(Message("T", b"", queue_id, born_timestamp_ms=born_ms))
+
+
 @pytest.mark.parametrize(("size", "is_one_call"), [(32_767, True), (32_768, False)])
 def test_properties_of_a_usual_put_have_a_size_of_two_bytes(tmp_path: Path, size: int, is_one_call: bool) -> None:
     with open_store(tmp_path / "store", read_only=False) as store:
