@@ -34,7 +34,7 @@ from rmqctl.put_rows import (
     say_too_long,
 )
 from rmqctl.result import Result, Table
-from rmqctl.show import count
+from rmqctl.show import count, count_is
 from store import PutStatus
 from store.formats import INNER_BATCH
 from store.reading import MessageLines
@@ -86,7 +86,14 @@ class LinePut:
         """Return the result: a row per stored message for programs, the sums for people."""
         if self._session.format.is_for_programs:
             return Result("put", self._facts, [Table("results", self.rows())], lambda: exit_code(self._counts))
-        refused = list(self._refused())
+        try:
+            refused = list(self._refused())
+        except typer.BadParameter:
+            # Programs have got their rows.
+            if stored := self._counts["PUT_OK"]:
+                done = f"{count_is(stored, 'message')} stored all the same"
+                self._session.warn(f"{done}; put only what follows them, or they are stored twice")
+            raise
         say_too_long(self._session, refused)
         tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
         counts, left_out = self._counts, self._left_out

@@ -233,6 +233,17 @@ def test_a_topic_that_is_too_long_for_4_says_which_line_takes_it(tmp_path: Path)
     assert [row["topic"] for row in exported(tmp_path / "new")] == ["t" * 200]
 
 
+def test_people_read_how_many_were_put_before_a_wrong_line(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"topic": "T"}\n{"topic": "T"}\n{"topic": 7}\n{"topic": "T"}\n')
+    run = rmqctl(*SHORT_LOG, "put", "--from", lines, store=tmp_path / "store")
+    told = "warning: 2 messages are stored all the same; put only what follows them, or they are stored twice"
+    assert (run.code, told in run.err, "line 3: topic is not text" in run.err) == (USAGE, True, True), run.err
+    lines.write_text('{"topic": 7}\n')
+    run = rmqctl(*SHORT_LOG, "put", "--from", lines, store=tmp_path / "store")
+    assert (run.code, "stored all the same" in run.err) == (USAGE, False)
+
+
 def test_what_was_put_before_a_wrong_line_is_listed(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text('{"topic": "T", "body_text": "a"}\n{"topic": "T", "body_text": "b"}\nno message\n')
