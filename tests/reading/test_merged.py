@@ -39,3 +39,11 @@ def test_each_reader_keeps_its_share_of_runs_but_a_call_of_messages(most: int, r
     given = [cast(Any, SimpleNamespace(runs=runs)) for _ in range(readers)]
     assert list(MergedMessages(given).runs(most)) == []
     assert asked == [each] * readers
+
+
+def test_messages_without_their_crc_are_counted_as_they_are_shown() -> None:
+    reader = [SimpleNamespace(store_timestamp_ms=1, log_offset=at, is_crc_right=at != 1) for at in range(3)]
+    merged = MergedMessages([cast(Any, reader)])
+    counts = [(merged.found_count, merged.unsound_count)]
+    counts += [(merged.found_count, merged.unsound_count) for _ in merged]
+    assert counts == [(0, 0), (1, 0), (2, 1), (3, 1)]

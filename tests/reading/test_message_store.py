@@ -20,6 +20,7 @@ def test_an_unknown_queue_ends_at_0_and_has_no_first_message(tmp_path: Path) -> 
     make_store(tmp_path / "store", 1)
     with open_store(tmp_path / "store") as store:
         unknown = store.min_offset("none", 7), store.max_offset("none", 7), store.earliest_time("none", 7)
+        assert store.offset_by_time("none", 7, 1) == 0
     assert unknown == (0, 0, -1)
 
 

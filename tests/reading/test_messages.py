@@ -172,6 +172,12 @@ def test_it_ends_before_a_queue_offset(
     assert sum(piece.count if isinstance(piece, Run) else 1 for piece in other.runs(50)) == len(offsets)
 
 
+@pytest.mark.parametrize("most", [1, 2, 20, 21, 22, 33])
+def test_runs_give_as_many_messages_as_are_wanted(most: int, store: MessageStore) -> None:
+    reader = store.messages("T", 0, max_count=most)
+    assert sum(piece.count if isinstance(piece, Run) else 1 for piece in reader.runs(10)) == most
+
+
 @pytest.mark.parametrize("start", [None, 0, 7])
 def test_a_topic_without_queues_is_refused_by_name(start: int | None, store: MessageStore) -> None:
     with pytest.raises(BadRequest, match="no topic is called 'None'; topics") as caught:

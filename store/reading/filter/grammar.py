@@ -71,7 +71,7 @@ def _parser() -> Lark:
 
     rules = {name: rule for name, rule in vars(Builder).items() if not name.startswith("_")}
     builder = v_args(inline=True)(type("Builder", (Transformer,), rules))
-    return Lark(GRAMMAR, parser="lalr", maybe_placeholders=False, transformer=builder())
+    return Lark(GRAMMAR, parser="lalr", transformer=builder())
 
 
 def syntax_error(text: str, error: UnexpectedInput) -> BadRequest:
