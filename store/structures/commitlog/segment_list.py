@@ -1,4 +1,4 @@
-"""Findings on the sizes of segments and on gaps between them; no record is read."""
+"""Findings on the sizes of segments, on gaps between them and on overlaps; no record is read."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from collections.abc import Iterator, Sequence
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.wording import amount_is
-from store.structures.findings import MISSING_SEGMENT, WRONG_SIZE, Finding
+from store.structures.findings import FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE, Finding
 
 
 def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
-    """Yield segments of an odd size, and gaps between segments.
+    """Yield segments of an odd size, gaps between segments, and segments inside of others.
 
     usual_size  the expected length of a segment; 0 for the first segment's
     """
-    for before, file in zip([None, *segments], segments, strict=False):
+    end = segments[0].number if segments else 0
+    for file in segments:
         name = files.name_of(file.path)
         if file.size != (usual_size or segments[0].size):
             detail = f"{file.size} bytes, expected {usual_size or segments[0].size}; no broker starts with it"
             yield Finding(WRONG_SIZE, name, file.number, detail=detail)
-        expected = file.number if before is None else before.number + before.size
-        if file.number != expected:
-            gap = file.number - expected
-            detail = f"the log goes from {expected} to {file.number}: {amount_is(gap, 'byte')} not there"
-            yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
+        if file.number > end:
+            detail = f"the log goes from {end} to {file.number}: {amount_is(file.number - end, 'byte')} not there"
+            yield Finding(MISSING_SEGMENT, name, end, detail=detail)
+        elif file.number < end:
+            detail = f"begins at {file.number}, inside of the segment before it, which ends at {end}"
+            yield Finding(FOREIGN_FILE, name, file.number, detail=detail)
+        end = max(end, file.number + file.size)

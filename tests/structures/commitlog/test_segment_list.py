@@ -8,7 +8,7 @@ import pytest
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.commitlog.segment_list import segment_list_findings
-from store.structures.findings import MISSING_SEGMENT, WRONG_SIZE
+from store.structures.findings import FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE
 
 
 def segments(*places: tuple[int, int]) -> list[StoredFile]:
@@ -22,12 +22,28 @@ def segments(*places: tuple[int, int]) -> list[StoredFile]:
         ([(100, 100), (200, 100)], 0, []),
         ([(0, 100), (101, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 101: 1 byte is not there")]),
         ([(0, 100), (300, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 300: 200 bytes are not there")]),
+        (
+            [(0, 100), (99, 100), (200, 100)],
+            0,
+            [
+                (FOREIGN_FILE, 99, "begins at 99, inside of the segment before it, which ends at 100"),
+                (MISSING_SEGMENT, 199, "the log goes from 199 to 200: 1 byte is not there"),
+            ],
+        ),
+        (
+            [(0, 100), (7, 10), (100, 100)],
+            0,
+            [
+                (WRONG_SIZE, 7, "10 bytes, expected 100; no broker starts with it"),
+                (FOREIGN_FILE, 7, "begins at 7, inside of the segment before it, which ends at 100"),
+            ],
+        ),
         ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 0, []),
     ],
 )
-def test_segments_have_one_size_and_no_gaps(
+def test_segments_have_one_size_and_lie_end_to_end(
     places: list[tuple[int, int]], usual: int, found: list[tuple[str, int, str]], tmp_path: Path
 ) -> None:
     rows = segment_list_findings(StoreReader(str(tmp_path)), segments(*places), usual)
