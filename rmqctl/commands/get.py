@@ -134,10 +134,10 @@ def run(
     message_filter = _filter(tags, sql, key)
     opened = _open(session, from_files=raw or group is not None)
     queue = _one_queue(opened, topic, offset, to) if queue is None else queue
-    places = _places(opened, (topic, queue), offset, since_ms, None if message_filter or group else last)
+    is_filtered = message_filter if group is None else _subscription(session, opened, topic, group)
+    places = _places(opened, (topic, queue), offset, since_ms, None if is_filtered or only_sound or until else last)
     takes_all = follow or last or (to is not None and "--limit" not in given_options(ctx))
     span = Span(None if takes_all else max_count, last, since_ms, until_ms)
-    is_filtered = message_filter if group is None else _subscription(session, opened, topic, group)
     read = partial(
         QueueReading.begin, session, rows, topic, span, is_single=queue is not None or len(places) == 1,
         end=_end(offset, to), one_call=one_call, only_sound=only_sound, outer=outer or raw, message_filter=is_filtered,
@@ -259,10 +259,19 @@ def _start(
 
 
 def _first_since(opened: ReadableStore, topic: str, queue_id: int, since_ms: int) -> int:
-    """Return the queue offset of the first message from a time on; the engine may find the one before."""
-    found = opened.offset_by_time(topic, queue_id, since_ms)
-    near = next(iter(opened.messages(topic, queue_id, found, must_exist=False, max_count=1)), None)
-    return found + 1 if near is not None and near.store_timestamp_ms < since_ms else found
+    """Return the queue offset of the first message from a time on.
+
+    A 4.9 broker searches one file alone, by the files' modification times, which a copy or a map does not keep.
+    """
+    low, high = opened.min_offset(topic, queue_id), opened.max_offset(topic, queue_id)
+    while low < high:
+        middle = (low + high) // 2
+        near = next(iter(opened.messages(topic, queue_id, middle, must_exist=False, max_count=1)), None)
+        if near is not None and near.store_timestamp_ms < since_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def _tell_of_queues(session: Session, opened: ReadableStore, topic: str, queue: int | None) -> None:

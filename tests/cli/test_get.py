@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ import typer
 
 from rmqctl.commands import get
 from rmqctl.messages import MessageRows
-from store import BadRequest, DamagedRecord, StoreClosed
+from store import BadRequest, DamagedRecord, Message, StoreClosed, open_store
+from tests.cli.running import rmqctl
 from tests.support.sessions import give, said, session
 
 QUEUES = {2: (10, 30), 5: (0, 4)}
@@ -31,7 +33,6 @@ def opened(queues: dict[int, tuple[int, int]] = QUEUES) -> Any:
         queue_ids=lambda topic: list(known.get(topic, {})),
         min_offset=lambda topic, queue: known.get(topic, {}).get(queue, (0, 0))[0],
         max_offset=lambda topic, queue: known.get(topic, {}).get(queue, (0, 0))[1],
-        offset_by_time=lambda topic, queue, time_ms: time_ms // 1000,
         messages=first_message,
     )
 
@@ -81,6 +82,30 @@ def test_each_queue_is_read_from_its_first_offset_the_time_or_the_last_messages(
     asked: tuple[str, int | None], offset: int | None, since_ms: int | None, last: int | None, places: dict[int, int]
 ) -> None:
     assert get._places(opened(), asked, offset, since_ms, last) == places
+
+
+@pytest.mark.parametrize("modified", [0, 4_000_000_000])
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        (("--since", 1_800_000_015_000), range(15, 47)),
+        (("--since", 1_800_000_015_001), range(16, 48)),
+        (("--since", 1_800_000_045_000, "--until", 1_800_000_047_000), range(45, 48)),
+        (("--until", 1_800_000_015_000, "--last", 4), range(12, 16)),
+        (("--last", 4), range(46, 50)),
+    ],
+)
+def test_messages_are_chosen_by_their_own_times_not_by_those_of_queue_files(
+    options: tuple[str | int, ...], offsets: range, modified: int, tmp_path: Path
+) -> None:
+    settings = {"mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 400}
+    with open_store(tmp_path, read_only=False, settings=settings) as store:
+        for number in range(50):
+            store.put_replayed(Message.of("T", f"{number}"), store_timestamp_ms=1_800_000_000_000 + 1000 * number)
+    for file in (tmp_path / "consumequeue" / "T" / "0").iterdir():
+        os.utime(file, (modified, modified))
+    run = rmqctl("-f", "jsonl", "get", "T", "--queue", 0, *options, store=tmp_path)
+    assert [row["queue_offset"] for row in run.rows] == list(offsets)
 
 
 @pytest.mark.parametrize(
