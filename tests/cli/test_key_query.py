@@ -11,7 +11,9 @@ from rmqctl.key_query import KeyQuery, find_by_key
 from store.errors import DamagedRecord
 from tests.support.sessions import said, session
 
-SOUND, WRONG = (SimpleNamespace(name=name, is_crc_right=name == "sound") for name in ("sound", "wrong"))
+SOUND, WRONG = (
+    SimpleNamespace(name=name, is_crc_right=name == "sound", store_timestamp_ms=2500) for name in ("sound", "wrong")
+)
 
 
 def found_by(
@@ -31,11 +33,12 @@ def found_by(
         opened.query = lambda *_, **__: SimpleNamespace(messages=messages, damaged=damaged)
     found, _ = find_by_key(one, asked, opened)
     options = {"verify": asked.verify, "by_tags": asked.by_tags, "in_database": asked.in_database}
-    assert given in ([], [((asked.topic, "k", 5, 10, 20), options)])
+    since = 2000 if asked.in_database or not asked.verify else 1001
+    assert given in ([], [((asked.topic, "k", 5, since, 3000), options)])
     return [message.name for message in found], said(one)
 
 
-ASKED = KeyQuery("Orders", "k", 5, 10, 20)
+ASKED = KeyQuery("Orders", "k", 5, 2000, 3000)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,15 @@ def test_an_unknown_topic_is_noted_where_nothing_is_found(
     topic: str, messages: tuple[Any, ...], note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert found_by(ASKED._replace(topic=topic), monkeypatch, messages)[1] == note
+
+
+@pytest.mark.parametrize(("time_ms", "is_in"), [(1999, False), (2000, True), (3000, True), (3001, False)])
+def test_a_message_is_within_the_times_though_an_index_entry_has_whole_seconds(
+    time_ms: int, is_in: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = SimpleNamespace(name="one", is_crc_right=True, store_timestamp_ms=time_ms)
+    assert found_by(ASKED, monkeypatch, (message,))[0] == (["one/k"] if is_in else [])
+    assert found_by(ASKED._replace(verify=False), monkeypatch, (message,))[0] == ["one/k"]
 
 
 def test_each_damaged_record_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
