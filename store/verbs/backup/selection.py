@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import BadRequest, quoted
-from store.formats.message import INNER_BATCH
+from store.formats.message import INNER_BATCH, QUEUE_OFFSET_AT
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.formats.topics import SYSTEM_PREFIX, shares_records, topic_fault
@@ -29,6 +29,8 @@ from store.verbs.salvage.log_writer import LogWriter, Moves
 from store.verbs.salvage.placeholder import SKIPPED, Placeholder, encode_placeholder
 
 Queue = tuple[str, int]
+_BLOCK_BYTES = 1 << 20
+"""Placeholders of so many bytes are written at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +169,24 @@ def _bytes_of(run: Run, wanted: npt.NDArray[np.bool_]) -> memoryview:
 
 def _append_placeholders(writer: LogWriter, planned: Sequence[tuple[Queue, range]], time_ms: int) -> int:
     """Append all placeholders, and return their number. BadRequest before the first if space is short."""
-    sizes = [len(_placeholder(queue, 0, 0, 0)) + UNIT_SIZE for queue, _ in planned]
+    sizes = [len(_placeholder(queue, 0)) + UNIT_SIZE for queue, _ in planned]
     counts = [offsets.stop - offsets.start for _, offsets in planned]
     needed = sum(size * count for size, count in zip(sizes, counts, strict=True))
     if needed > (free := writer.free_bytes()):
         reason = f"placeholders for {sum(counts)} queue offsets take {needed} bytes, and {free} are free"
         raise BadRequest(reason, hint="skip fewer queue offsets")
     for queue, offsets in planned:
-        for queue_offset in offsets:
-            record = _placeholder(queue, queue_offset, writer.position, time_ms)
-            # It may move into the next segment; no record refers to it.
-            writer.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
+        record = np.frombuffer(_placeholder(queue, time_ms), np.uint8)
+        step = max(1, _BLOCK_BYTES // len(record))
+        for first in range(offsets.start, offsets.stop, step):
+            numbers = np.arange(first, min(first + step, offsets.stop))
+            block = np.tile(record, (len(numbers), 1))
+            block[:, QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+            # They may move into the next segment; no record refers to them.
+            writer.append(memoryview(block.tobytes()), np.full(len(numbers), len(record)), moves=Moves())
     return sum(counts)
 
 
-def _placeholder(queue: Queue, queue_offset: int, log_offset: int, time_ms: int) -> bytes:
+def _placeholder(queue: Queue, time_ms: int) -> bytes:
     name = queue[0].encode("utf-8", "surrogateescape")
-    return encode_placeholder(Placeholder(name, queue[1], queue_offset), log_offset, time_ms, kind=SKIPPED)
+    return encode_placeholder(Placeholder(name, queue[1], 0), 0, time_ms, kind=SKIPPED)

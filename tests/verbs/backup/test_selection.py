@@ -93,6 +93,17 @@ def test_a_bump_skips_offsets_past_the_last_message_of_each_queue(
         assert store.put(text_message(1, "T", 2)).queue_offset == 50 + bump
 
 
+def test_a_bump_writes_the_same_log_in_blocks_of_any_size(
+    backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = []
+    for number, size in enumerate((1, 300, 1 << 20)):
+        monkeypatch.setattr(selection, "_BLOCK_BYTES", size)
+        restore(backups, tmp_path / str(number), bump=40)
+        logs.append([file.read_bytes() for file in sorted((tmp_path / str(number) / "commitlog").iterdir())])
+    assert logs[0] == logs[1] == logs[2]
+
+
 PLACEHOLDERS_BYTES = 3 * 2 * (109 + 20)
 """Of a bump by 2: for three queues of T, records of 109 bytes and queue units of 20."""
 
