@@ -14,6 +14,7 @@ from store.errors import BadRequest, UncleanStore, quoted
 from store.formats.wording import amount
 from store.opened.opened_store import OpenedStore
 from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.time_search import first_at_or_after
 from store.structures.tables.config_file import read_config_file, require_in_file
 from store.structures.tables.consumer_offsets import (
     ConsumerOffsets,
@@ -102,6 +103,18 @@ def _reset(opened: OpenedStore, queue: ConsumeQueue, before: int | None, target:
     if target.offset is not None:
         wanted = target.offset
     elif target.time_ms is not None:
-        log = opened.log
-        wanted = queue.offset_by_time(target.time_ms, log.store_timestamp, log.min_offset, opened.line)
+        wanted = _first_since(opened, queue, target.time_ms)
     return OffsetReset(queue.topic, queue.queue_id, low, high, before, max(low, min(wanted, high)))
+
+
+def _first_since(opened: OpenedStore, queue: ConsumeQueue, time_ms: int) -> int:
+    """Return the queue offset of the first message stored at or after a time, or of an unreadable one before it.
+
+    A 4.9 broker searches one file, by the files' modification times: in a copy the group would skip messages.
+    """
+
+    def stored_ms(log_offset: int, size: int) -> int:
+        found = opened.log.store_timestamp(log_offset, size)
+        return found if found >= 0 else time_ms
+
+    return first_at_or_after(queue, time_ms, stored_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,43 @@ def test_an_offset_outside_of_a_queue_is_said_in_the_plan(to: str, says: str, ro
     assert [row["reason"] for row in rmqctl("-f", "json", *words, store=root).json["actions"]] == [says]
 
 
-# By the rule of 4.9 a queue whose messages are all older goes on at its last one.
-@pytest.mark.parametrize(("number", "wanted"), [(2, {"0": 2, "1": 0}), (7, {"0": 4, "1": 2})])
-def test_a_group_goes_on_at_a_time_as_from_the_broker(number: int, wanted: dict[str, int], root: Path) -> None:
-    time_ms = rmqctl("--format", "jsonl", "get", "Orders", store=root).rows[number]["store_timestamp_ms"]
-    run = rmqctl("config", "reset-offsets", "billing", "--topic", "Orders", "--to", time_ms, "--yes", store=root)
-    assert (run.code, offsets(root)["Orders@billing"]) == (OK, wanted)
+@pytest.mark.parametrize("modified_s", [1, 2_000_000_000])
+@pytest.mark.parametrize(
+    ("time_ms", "wanted"),
+    [
+        (2000, {"0": 2, "1": 0}),
+        (2001, {"0": 3, "1": 0}),
+        (7000, {"0": 5, "1": 2}),
+        (9000, {"0": 5, "1": 4}),
+        (9001, {"0": 5, "1": 5}),
+    ],
+)
+def test_a_group_goes_on_at_the_first_message_from_a_time_on(
+    time_ms: int, wanted: dict[str, int], modified_s: int, root: Path
+) -> None:
+    """Check that the times of the files, which a copy does not keep, decide nothing."""
+    for file in (root / "consumequeue/Orders").glob("*/*"):
+        os.utime(file, (modified_s, modified_s))
+    first = rmqctl("--format", "jsonl", "get", "Orders", store=root).rows[0]["store_timestamp_ms"]
+    words = ("config", "reset-offsets", "billing", "--topic", "Orders", "--to", first + time_ms, "--yes")
+    assert rmqctl(*words, store=root).code == OK
+    assert offsets(root)["Orders@billing"] == wanted
+
+
+def test_messages_before_a_lost_segment_are_not_skipped(tmp_path: Path) -> None:
+    root, times = tmp_path / "store", iter(range(BEGIN_MS, BEGIN_MS + 100_000, 1000))
+    sizes = {"mappedFileSizeCommitLog": 400}
+    with open_store(root, read_only=False, clock=lambda: next(times), settings=sizes) as opened:
+        for _ in range(10):
+            opened.put(Message.of("Orders", "x" * 20, born_timestamp_ms=1))
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text('{"offsetTable":{"Orders@billing":{"0":9}}}')
+    third = rmqctl("--format", "jsonl", "get", "Orders", store=root).rows[2]["store_timestamp_ms"]
+    # Of messages 3 to 5: a search by halves comes to 5 first.
+    (root / "commitlog/00000000000000000400").unlink()
+    words = ("config", "reset-offsets", "billing", "--topic", "Orders", "--yes", "--to", third)
+    assert rmqctl(*words, store=root).code == OK
+    assert offsets(root) == {"Orders@billing": {"0": 2}}
 
 
 def test_one_queue_is_set_and_undo_takes_it_back(root: Path) -> None:
