@@ -108,7 +108,7 @@ def _reset(opened: OpenedStore, queue: ConsumeQueue, before: int | None, target:
 
 
 def _first_since(opened: OpenedStore, queue: ConsumeQueue, time_ms: int) -> int:
-    """Return the queue offset of the first message stored at or after a time, or of an unreadable one before it.
+    """Return the queue offset of the first message stored at or after a time, or unreadable.
 
     A 4.9 broker searches one file, by the files' modification times: in a copy the group would skip messages.
     """

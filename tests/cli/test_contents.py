@@ -126,14 +126,14 @@ def test_a_bucket_of_the_timeline_is_named_as_exactly_as_its_unit(unit: str, nam
 
 
 def test_lag_is_drawn_by_group_and_topic_without_those_at_the_end() -> None:
-    rows = [lag("a", 2), lag("b", 5, 0), lag("c", 0), lag("a", 1), lag("d", -3)]
+    rows = [lag("a", 2), lag("b", 5, 1), lag("c", 0), lag("a", 1), lag("d", -3)]
     section = sections(examined(lag=LagReport(rows, None, ["x", "y"], {}, {})))["lag"]
     assert section.charts == [("Lag in messages", [("b · T", 5), ("a · T", 3)])]
     assert section.text == " Groups that never consumed: x, y."
     ((title, _, cells),) = texts(section)
     assert (title, cells[0], cells[1][-1]) == (
         "Groups",
-        ["b", "T", "0", "behind", "5", "10 B", "5", "9", "1970-01-01T00:00:00.000Z"],
+        ["b", "T", "0", "behind", "5", "10 B", "5", "9", "1970-01-01T00:00:00.001Z"],
         "-",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -169,10 +170,26 @@ def test_a_cell_keeps_the_exact_value_and_nothing_of_none(value: object, exact: 
     assert _cell("name", value).key == exact
 
 
-@pytest.mark.parametrize(("found_ms", "first"), [(None, 5), (99, 6), (100, 5), (101, 5)])
-def test_the_message_before_a_time_is_none_of_since_it(found_ms: int | None, first: int) -> None:
-    near = [] if found_ms is None else [SimpleNamespace(store_timestamp_ms=found_ms)]
-    opened = SimpleNamespace(offset_by_time=lambda *place: 5, messages=lambda *place, **options: iter(near))
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        ({}, 5),
+        ({5: 99, 6: 99, 7: 99}, 8),
+        ({5: 99, 6: 100, 7: 101}, 6),
+        ({5: 99, 6: 99, 7: 100}, 7),
+        ({5: 100, 6: 100, 7: 100}, 5),
+        ({5: 99, 7: 100}, 6),
+    ],
+)
+def test_messages_since_a_time_begin_at_the_first_of_it(times: dict[int, int], first: int) -> None:
+    """Check queues whose offsets go from 5 to 7; one that holds no message counts as the next one."""
+
+    def messages(topic: str, queue_id: int, begin: int, **options: Any) -> Iterator[SimpleNamespace]:
+        return (SimpleNamespace(store_timestamp_ms=time_ms) for offset, time_ms in times.items() if offset >= begin)
+
+    opened = SimpleNamespace(
+        min_offset=lambda *queue: 5, max_offset=lambda *queue: 8 if times else 5, messages=messages
+    )
     assert _first_since(cast(Any, opened), "T", 0, 100) == first
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -356,10 +357,8 @@ def test_a_failure_leaves_the_folder_of_a_new_store_as_it_was(is_there: bool, tm
     if is_there:
         root.mkdir()
     before = [(one, one.stat().st_ino) for one in tmp_path.iterdir()]
-    made = new_folder(root, "salvage", Filesystem())
-    made.__enter__()
-    (root / "commitlog").mkdir()
-    (root / "commitlog" / "0").touch()
-    with pytest.raises(InterruptedError):
-        made.__exit__(InterruptedError, InterruptedError(), None)
+    with suppress(InterruptedError), new_folder(root, "salvage", Filesystem()):
+        (root / "commitlog").mkdir()
+        (root / "commitlog" / "0").touch()
+        raise InterruptedError
     assert [(one, one.stat().st_ino) for one in tmp_path.rglob("*")] == before
