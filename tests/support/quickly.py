@@ -18,7 +18,8 @@ LEFT_OUT = ("slow", "other_turn")
 """The marks of tests that a run by marks leaves out."""
 LONG = frozenset(Path(__file__).with_name("long.txt").read_text(encoding="utf-8").split())
 """Functions that take most of a run's time together; `python -m tests.support.long RUN.xml` writes them."""
-LONG_TURNS = 5
+LONG_TURNS = 7
+"""No divisor of the turns that functions have: a row of both is in some run then."""
 
 
 def one_of(step: int, *axes: Iterable[Any], turn: int = TURN) -> list[Any]:
