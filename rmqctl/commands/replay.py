@@ -117,7 +117,7 @@ def run(
 
     Each message is written to the ledger before it is sent. After a kill, run the same command again: acknowledged
     messages are not sent again. Messages in doubt are sent again, and listed, because they may be there twice. With
-    --verify the broker is searched first, and messages found there are not sent again. A ledger is of one cluster. The
+    --verify the broker is searched first, and messages found there are not sent again. A ledger is for one cluster. The
     store FROM should not change meanwhile.
     """
     from store.engine.remoting import Cluster

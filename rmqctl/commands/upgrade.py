@@ -32,7 +32,7 @@ def run_show(
 
     Shows the start of the other version's broker on this store, as `simulate` does. Notes list settings that it needs.
     They also list messages that it would deliver twice, deliver although deleted, or never find. Each has a count and a
-    remedy. Nothing is written. Of a backup restore a store first.
+    remedy. Nothing is written. For a backup, restore a store first.
     """
     session: Session = ctx.obj
     if to is StartingLine.ALL:

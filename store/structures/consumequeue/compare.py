@@ -25,6 +25,7 @@ from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
 from store.formats.topics import SCHEDULE_TOPIC, shares_records
 from store.structures.consumequeue.expect import Units
+from store.structures.consumequeue.resting import PAGE_SIZE
 from store.structures.consumequeue.survey import EXT_ADDRESS_LIMIT, QueueFile
 from store.structures.findings import (
     MISSING_UNIT,
@@ -41,7 +42,7 @@ Queue = tuple[str, int]
 NO_RECORD = "where no record begins"
 # A mapping for fewer units costs more than their copy, and a process may have 65,530 mappings by default.
 COPIED_UNITS = 1 << 14
-JOINED_UNITS = 4096 // UNIT_SIZE
+JOINED_UNITS = PAGE_SIZE // UNIT_SIZE
 """Most units of a file that are joined with those of other files: those of an idle queue's page."""
 
 

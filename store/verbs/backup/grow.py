@@ -103,8 +103,8 @@ class GrowingBackup:
 
     def _require_same_log(self, reader: StoreReader) -> None:
         """Raise Diverged if the received log is of another store: it would replace the newest segment."""
+        start = self.manifest.segments[-1].file_start if self.manifest.segments else 0
         for file in self.manifest.segments:
-            start = self.manifest.segments[-1].file_start
             if file.file_start < start or any(note.startswith(file.path) for note in self.manifest.notes):
                 continue
             hasher = hashlib.sha256()
