@@ -19,6 +19,8 @@ HINTS = {
     "store-is-file": "give the store's root folder; check, dump, export, find, fingerprint, salvage, sql, "
     "timeline and usage take one segment file too",
     "unclean": "run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
+    "damaged-log": "`rmqctl doctor` says what to save first; `rmqctl recover`, and put and serve with --recover, "
+    "truncate it as a broker's start does",
     "interrupted-change": "run `rmqctl undo {0}` first",
     "half-done-change": "the change is half done; mend the cause, then run `rmqctl undo {0}`",
     "unknown-change": "see `rmqctl quarantine list`",
@@ -163,7 +165,8 @@ def describe(error: BaseException) -> str:
     if is_elsewhere and (meant := _meant_store(error.file)):
         return f"{str(error).partition('; ')[0]}; did you mean {meant}?"
     if isinstance(error, StoreIOError) and "folder" in error.reason and (file := _file_in_path(error)):
-        return f"{file}: a file, where a folder is expected; name a folder"
+        is_of_a_store = any((folder / "commitlog").is_dir() for folder in file.parents)
+        return f"{file}: a file, where a folder is expected; {'move it away' if is_of_a_store else 'name a folder'}"
     code = error.code
     if code is None and isinstance(error, StoreIOError) and error.file is not None:
         from store.opened import is_in_scratch

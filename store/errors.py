@@ -94,7 +94,7 @@ class StoreLocked(StoreError):
 
 
 class UncleanStore(StoreError):
-    """The abort marker is there: the last owner did not shut down, and recovery must run first."""
+    """The last owner did not shut down, or the log is damaged: recovery must run first."""
 
 
 # Reading a store.

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from store import Message, MessageStore, open_store
-from store.errors import BadRequest, StoreClosed, StoreError
+from store.errors import BadRequest, StoreClosed, StoreError, UncleanStore
 from store.files import lost_pages
 from store.structures.commitlog.put_result import PutStatus
 from store.verbs.recover.plan import STALE_TAIL
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import environment
+from tests.support.snapshots import contents
 from tests.support.stores import SMALL, Clock, make_store, text_message
 
 
@@ -101,14 +102,29 @@ def test_puts_are_refused_once_the_flush_has_failed(tmp_path: Path) -> None:
     assert (tmp_path / "store" / "abort").exists()
 
 
-def test_opening_a_damaged_log_for_writing_says_what_it_cut(tmp_path: Path) -> None:
-    root = make_store(tmp_path / "store", 100)
-    segment = root / "commitlog" / f"{SMALL['mappedFileSizeCommitLog']:020d}"
-    segment.write_bytes(b"\x7f\xff\xff\xff" + segment.read_bytes()[4:])
-    with open_store(root, read_only=False) as store:
-        assert any("the log was cut at 16384" in found and "quarantine as" in found for found in store.opening_findings)
+def test_a_damaged_log_is_refused_for_writing_and_nothing_is_changed(tmp_path: Path) -> None:
+    root = damaged_store(tmp_path / "store")
+    before = contents(root)
+    with pytest.raises(UncleanStore, match="; 13 messages behind it would be given up") as refused:
+        open_store(root, read_only=False)
+    assert (refused.value.offset, refused.value.code) == (16384, "damaged-log")
+    assert contents(root) == before
+
+
+def test_opening_a_damaged_log_with_recover_says_what_it_cut(tmp_path: Path) -> None:
+    root = damaged_store(tmp_path / "store")
+    with open_store(root, read_only=False, recover=True) as store:
+        assert any("the log was cut at 16384" in note and "quarantine as" in note for note in store.notes)
     with open_store(root, read_only=False) as store:
         assert store.notes + store.describe_findings() == [STALE_TAIL.format(16384)]
+
+
+def damaged_store(root: Path) -> Path:
+    """Make a store of 100 messages with a damaged first record in its second segment."""
+    make_store(root, 100)
+    segment = root / "commitlog" / f"{SMALL['mappedFileSizeCommitLog']:020d}"
+    segment.write_bytes(b"\x7f\xff\xff\xff" + segment.read_bytes()[4:])
+    return root
 
 
 def put_for_a_minute(store: MessageStore) -> None:

@@ -113,14 +113,14 @@ def run(
     store_host: StoreHostOption = None,
     flush: FlushOption = None,
     transient_pool: TransientPool = False,
-    recover: Annotated[bool, typer.Option("--recover", help="Recover first if the last owner crashed.")] = False,
+    recover: Annotated[bool, typer.Option("--recover", help="Recover first after a crash or damage.")] = False,
     force_empty_log: ForceEmptyLog = False,
     compat: CompatOption = None,
 ) -> Result:
     """Append messages to the store.
 
-    Creates a store in an empty or missing folder. A store that was not shut down is refused without --recover. If
-    `rmqctl serve` has the store open, the messages go through its process.
+    Creates a store in an empty or missing folder. A store that was not shut down, or that has damage in front of
+    messages, is refused without --recover. If `rmqctl serve` has the store open, the messages go through its process.
 
     --input is a file, or a folder that export wrote. A line is the message object of get, with the body in base64 or as
     `body_text`; .parquet and .csv hold the columns of export. By default (--as-new) each message is put once, as a

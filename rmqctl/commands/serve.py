@@ -44,7 +44,7 @@ def run(
     connections: Connections = MOST_CONNECTIONS,
     idle_timeout: IdleTimeout = 60.0,
     no_clean: Annotated[bool, typer.Option("--no-clean", help="Never delete expired segments.")] = False,
-    recover: Annotated[bool, typer.Option("--recover", help="Recover first if the last owner crashed.")] = False,
+    recover: Annotated[bool, typer.Option("--recover", help="Recover first after a crash or damage.")] = False,
     force_empty_log: ForceEmptyLog = False,
     ready: Ready = False,
 ) -> Result:

@@ -110,7 +110,7 @@ def open_store(
                without the option a store delivers, checks and deletes nothing by itself
     settings   RocketMQ names to values; others are inferred from the files, else the broker's defaults
     clock      milliseconds for store times and index file names
-    recover    when writing: recover after an unclean exit instead of refusing
+    recover    when writing: recover after an unclean exit, or damage in front of messages, instead of refusing
     force_empty_log  when writing: accept an empty commit log, and move queues with entries to quarantine
     compat     the broker line to follow, "4.9" or "5.3"; by default the one that the store's files show
     scratch    when reading: the parent of a folder for built files, the temporary folder by default

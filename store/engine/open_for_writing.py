@@ -2,7 +2,7 @@
 
     1. take the lock
     2. refuse after an unclean exit, unless `recover` is given
-    3. plan and apply the recovery
+    3. plan the recovery; refuse if it loses messages, unless `recover` is given; apply it
     4. load the files, and set each part to the end that the recovery found
     5. a slave truncates the log at a record that a power cut tore, and fetches it again from its master
     6. start the services, and leave the abort marker
@@ -51,7 +51,7 @@ from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.registry import PUT, STRUCTURES
 from store.structures.tables.review import review_loading
-from store.verbs.recover.plan import RecoveryPlan, plan_by_rules
+from store.verbs.recover.plan import RecoveryPlan, plan_by_rules, require_no_losses
 from store.verbs.recover.rules import OWNER
 from store.verbs.recover.truncate import plan_truncation
 
@@ -115,6 +115,8 @@ class WritingOpener:
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
             change = plan_by_rules(staged, OWNER, force_empty_log=self.force_empty_log, progress=self.request.progress)
+            if _cuts(change, layout) and not (self.recover or self.force_empty_log):
+                require_no_losses(layout, change.lost, change.report.log_end, change.report.stopped_by)
             log_end, confirmed = change.report.log_end, staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, layout)
             change_id = change.apply()
@@ -143,7 +145,6 @@ class WritingOpener:
                 raise
         store.notes += [*torn, *unloaded, *change.remarks, *change.foreign]
         cut = _what_opening_cut(change, change_id, layout)
-        # With `recover` a truncation is expected; in a store that was shut down it is a sign of damage.
         (store.notes if self.recover else store.opening_findings).extend(cut)
         store.opening_findings += change.notes
         return store
@@ -198,6 +199,12 @@ def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[s
     from store.engine.services.served_store import ServedStore
 
     return ServedStore(opened, base, services)
+
+
+def _cuts(change: AnyChange, layout: StoreLayout) -> bool:
+    """Return whether the change truncates the log or a queue."""
+    paths = [action.path for action in change.actions]
+    return any(path.parent in layout.commitlogs or path.is_relative_to(layout.consumequeue) for path in paths)
 
 
 def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, layout: StoreLayout) -> list[str]:

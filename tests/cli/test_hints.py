@@ -105,6 +105,8 @@ NOT_A_FOLDER = StoreIOError("cannot list the folder: not a directory", file="fil
         (NOT_A_FOLDER, "file: a file, where a folder is expected; name a folder"),
         (StoreIOError("no folder", file="file", errno=errno.EEXIST),
          "file: a file, where a folder is expected; name a folder"),
+        (StoreIOError("no folder", file="s/queue/0", errno=errno.ENOTDIR),
+         "s/queue: a file, where a folder is expected; move it away"),
         (StoreIOError("no folder", file="file", errno=errno.EIO), "file: no folder"),
         (StoreIOError("no folder", file="s/x", errno=errno.ENOTDIR), "s/x: no folder"),
         (StoreIOError("no folder", errno=errno.ENOTDIR), "no folder"),
@@ -128,5 +130,6 @@ def test_an_error_is_a_sentence_with_what_is_meant_instead(
     ):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "file").touch()
+    (tmp_path / "s/queue").touch()
     monkeypatch.chdir(tmp_path)
     assert describe(error) == sentence.replace("HERE", str(tmp_path))

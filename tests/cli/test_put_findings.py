@@ -11,6 +11,7 @@ import pytest
 
 from rmqctl.context import Session
 from rmqctl.environment import Environment
+from rmqctl.exit_codes import NOT_READABLE
 from store import open_store
 from tests.cli.running import NOW_MS, Keyboard, Run, Text, rmqctl
 from tests.support.stores import SMALL, make_store, text_message
@@ -26,22 +27,26 @@ def damage_last_segment(root: Path) -> None:
 
 
 @pytest.mark.leaves_damage
-def test_a_cut_of_a_store_that_was_shut_down_is_a_finding_once(tmp_path: Path) -> None:
+def test_a_store_that_was_shut_down_is_cut_only_where_that_is_asked_for(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store")
     damage_last_segment(root)
-    first, second = put(root), put(root)
-    assert (first.code, first.json["results"][0]["status"]) == (1, "PUT_OK")
-    assert "warning: the log was cut at" in first.err
+    refused, first, second = put(root), put(root, "--recover"), put(root)
+    assert (refused.code, refused.out) == (NOT_READABLE, "")
+    assert "13 messages behind it would be given up; `rmqctl doctor` says what to save first" in refused.err
+    assert (first.code, first.json["results"][0]["status"]) == (0, "PUT_OK")
+    assert "note: the log was cut at" in first.err
     assert (second.code, second.err.partition(" at ")[0]) == (0, "note: old records lie past the log's end")
 
 
 @pytest.mark.leaves_damage
-def test_messages_that_queues_name_behind_the_logs_end_are_a_finding(tmp_path: Path) -> None:
+def test_messages_that_queues_name_behind_the_logs_end_are_given_up_only_where_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
     root = make_store(tmp_path / "store", queues=1)
     segment = sorted((root / "commitlog").iterdir())[-1]
     segment.write_bytes(bytes(SMALL["mappedFileSizeCommitLog"]))
-    first, second = put(root), put(root)
-    assert first.code == 1
+    refused, first, second = put(root), put(root, "--recover"), put(root)
+    assert (refused.code, first.code) == (NOT_READABLE, 0)
     assert "and queues continued past it; 13 messages are lost" in first.err
     assert (second.code, second.err) == (0, "")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.change.actions import Patch, Publish
-from store.change.change import AnyChange, Change, R
+from store.change.change import AnyChange, Change, PlanReport, R
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import Handler
 from store.errors import BadRequest
@@ -18,14 +18,21 @@ from store.files.overlay import OverlayFileQueue
 from store.formats.message import BLANK_SIZE, Message
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.put_result import PutResult
-from store.verbs.recover.plan import add_checkpoint, add_cut, add_derived, new_change
+from store.verbs.recover.plan import add_checkpoint, add_cut, add_derived, new_change, require_no_losses
 from store.verbs.recover.recover import RecoveryReport, recover_store
 from store.verbs.recover.rules import OWNER
 
 
 def recover_to_append(opened: OpenedStore) -> RecoveryReport:
-    """Run step 1, for plan_append. Read records before plan_append, as it hides the last segment."""
+    """Run step 1, for plan_append. Read records before plan_append, as it hides the last segment.
+
+    Raises UncleanStore for a log with damage in front of messages.
+    """
     found = recover_store(opened, OWNER)
+    cut = new_change(opened, "", PlanReport())
+    add_cut(opened, cut, found)
+    if cut.actions:
+        require_no_losses(opened.layout, found.lost.by_topic(), found.log_end, found.end.describe())
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
         opened.commit_log.set_queue_offset(topic, queue_id, next_offset)
     return found

@@ -10,14 +10,18 @@ Where a broker deletes files, the plan moves them to quarantine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import AnyChange, Change, PlanReport, R
+from store.errors import UncleanStore
 from store.files.mapped_file import MappedFile
 from store.formats.topics import SCHEDULE_TOPIC
+from store.formats.wording import amount
+from store.layout import StoreLayout
 from store.opened.delays import built_levels, describe_assumed_delays
 from store.opened.detect import refuse_unchangeable, require_log
 from store.opened.opened_store import OpenedStore
@@ -226,6 +230,17 @@ def add_lost(change: Change[Losses], lost: LossReport) -> None:
     """Add the losses to the change and its report."""
     change.lost = lost.by_topic()
     change.report.take(lost)
+
+
+def require_no_losses(layout: StoreLayout, lost: Mapping[str, int], log_end: int, why: str) -> None:
+    """Raise UncleanStore for messages behind the log's end, whose place the next put would take."""
+    if lost:
+        raise UncleanStore(
+            f"the log ends here because of {why}; {amount(sum(lost.values()), 'message')} behind it would be given up",
+            file=layout.commitlog,
+            offset=log_end,
+            code="damaged-log",
+        )
 
 
 def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:

@@ -11,6 +11,7 @@ import pytest
 from store import open_store
 from store.engine.services.resolve import plan_resolve
 from store.engine.services.transaction_service import TransactionalMessageService
+from store.errors import UncleanStore
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import Builder, build, show, unpack
 from tests.support.refstore import LINES, SETTINGS, SIZES, needs_refstore, refstore
@@ -37,6 +38,20 @@ def in_doubt(root: Path) -> list[dict[str, Any]]:
 def resolve(root: Path, transaction_id: str, how: str, clock: Clock) -> None:
     with planning(root, clock=clock) as opened:
         plan_resolve(opened, transaction_id, commit=how == "commit").apply()
+
+
+def test_a_log_with_damage_in_front_of_messages_is_refused(tmp_path: Path) -> None:
+    root, _ = unpack("services", tmp_path)
+    transaction = in_doubt(root)[0]
+    damaged = transaction["halves"][-1]["log_offset"] + 200
+    with min((root / "commitlog").iterdir()).open("r+b") as log:
+        log.seek(damaged)
+        log.write(b"\xff" * 100)
+    before = files(root)
+    with pytest.raises(UncleanStore, match="behind it would be given up") as refused:
+        resolve(root, transaction["uniq_key"], "commit", Clock(LATER_MS))
+    assert refused.value.code == "damaged-log"
+    assert files(root) == before
 
 
 @pytest.mark.turns(3)
