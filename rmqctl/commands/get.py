@@ -131,7 +131,7 @@ def run(
         asked = KeyQuery(topic, key, max_count, *times, only_sound=only_sound, outer=outer or raw)
         return _get_by_key(session, asked, rows, raw)
     since_ms, until_ms = (None if text is None else time for text, time in zip((since, until), times, strict=True))
-    message_filter = _filter(tags, sql, key)
+    message_filter = _filter(tags, sql, key, topic=topic if not one_call else "")
     opened = _open(session, from_files=raw or group is not None)
     queue = _one_queue(opened, topic, offset, to) if queue is None else queue
     is_filtered = message_filter if group is None else _subscription(session, opened, topic, group)
@@ -204,7 +204,8 @@ def _place_of(msg_id: str | None, log_offset: int | None) -> int:
     return log_offset
 
 
-def _filter(tags: str | None, sql: str | None, key: str | None) -> Any:
+def _filter(tags: str | None, sql: str | None, key: str | None, *, topic: str = "") -> Any:
+    """Return the filter, None without one; raise BadParameter for tags of a topic whose queues have none."""
     if key is not None:
         from store.reading import KeyExpression
 
@@ -212,12 +213,25 @@ def _filter(tags: str | None, sql: str | None, key: str | None) -> Any:
     if tags is not None:
         from store.reading import TagExpression
 
+        _require_tags_in_queues(topic)
         return TagExpression(tags)
     if sql is not None:
         from store.reading import compile_sql
 
         return compile_sql(sql)
     return None
+
+
+def _require_tags_in_queues(topic: str) -> None:
+    """Raise BadParameter for delayed messages: their queue entries have a delivery time in place of tags."""
+    from store.formats import SCHEDULE_TOPIC
+
+    if topic == SCHEDULE_TOPIC:
+        raise typer.BadParameter(
+            f"the queues of {topic} hold delivery times in place of tags, and a broker selects none by tags; "
+            "`rmqctl export --where \"tags = 'A'\"` does",
+            param_hint="--tags",
+        )
 
 
 def _subscription(session: Session, opened: ReadableStore, topic: str, group: str) -> Any:

@@ -16,6 +16,7 @@ from rmqctl.messages import MessageRows
 from store import BadRequest, DamagedRecord, Message, StoreClosed, open_store
 from tests.cli.running import rmqctl
 from tests.support.sessions import give, said, session
+from tests.support.stores import make_store
 
 QUEUES = {2: (10, 30), 5: (0, 4)}
 """The extents of two queues of T."""
@@ -238,6 +239,22 @@ def test_messages_are_chosen_by_tags_sql_or_a_key(
     tags: str | None, sql: str | None, key: str | None, kind: str
 ) -> None:
     assert type(get._filter(tags, sql, key)).__name__ == kind
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["SCHEDULE_TOPIC_XXXX", "--tags", "A"], 2, "hold delivery times in place of tags"),
+        (["SCHEDULE_TOPIC_XXXX", "--tags", "A", "--queue", "0", "--one-call"], 1, ""),
+        (["Orders", "--tags", "A"], 1, ""),
+    ],
+)
+def test_tags_choose_no_delayed_messages_as_their_queues_have_none(
+    tmp_path: Path, options: list[str], code: int, says: str
+) -> None:
+    make_store(tmp_path / "store", 1)
+    run = rmqctl("--store", tmp_path / "store", "get", *options)
+    assert (run.code, says in run.err) == (code, True)
 
 
 def test_a_message_is_at_the_offset_of_its_id_or_the_given_one() -> None:
