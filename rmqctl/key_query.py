@@ -56,6 +56,8 @@ def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tup
     )
     if not found and asked.topic not in (topics := set(opened.topics())):
         session.note(f"no topic is called {asked.topic!r}{did_you_mean(asked.topic, topics)}")
+    if answer.is_limited:
+        session.note("note: the search ended at its limit; other messages may have the key")
     for damage in answer.damaged:
         session.warn(describe(damage))
     return found, answer

@@ -56,6 +56,8 @@ class QueryResult:
     last_update_log_offset: int = 0
     damaged: list[DamagedRecord] = field(default_factory=list)
     """One entry for all hits of the index without a readable record."""
+    is_limited: bool = False
+    """Whether the search ended at the number of hits, so that other messages may have the key."""
 
     @property
     def damaged_count(self) -> int:
@@ -188,6 +190,7 @@ class MessageStore(ReadableStore):
             for _ in range(QUERY_ROUNDS):
                 found = ask(topic, name, max_count, begin_ms, last_ms)
                 result.index_files = [path.name for path in found.files]
+                result.is_limited = len(found.log_offsets) >= min(max_count, opened.config.max_msgs_num_batch)
                 if not found.log_offsets:
                     break
                 result.last_update_timestamp_ms = found.last_update_timestamp_ms

@@ -25,16 +25,13 @@ def found_by(
 
     def query(*places: Any, **options: Any) -> Any:
         given.append((places, options))
-        return SimpleNamespace(messages=messages, damaged=(), **answer)
+        return SimpleNamespace(messages=messages, **{"damaged": (), "is_limited": False, **answer})
 
     opened: Any = SimpleNamespace(query=query, topics=lambda: ["Orders"])
-    if "damaged" in answer:
-        damaged = answer.pop("damaged")
-        opened.query = lambda *_, **__: SimpleNamespace(messages=messages, damaged=damaged)
     found, _ = find_by_key(one, asked, opened)
     options = {"verify": asked.verify, "by_tags": asked.by_tags, "in_database": asked.in_database}
     since = 2000 if asked.in_database or not asked.verify else 1001
-    assert given in ([], [((asked.topic, "k", 5, since, 3000), options)])
+    assert given == [((asked.topic, "k", 5, since, 3000), options)]
     return [message.name for message in found], said(one)
 
 
@@ -86,3 +83,9 @@ def test_each_damaged_record_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
     damaged = [DamagedRecord("bad", file="f", offset=at) for at in (1, 2)]
     lines = "warning: f, offset 1: bad\nwarning: f, offset 2: bad\n"
     assert found_by(ASKED, monkeypatch, damaged=damaged) == (["sound/k", "wrong/k"], lines)
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_a_search_that_ended_at_its_limit_is_noted(is_limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = "note: the search ended at its limit; other messages may have the key\n" if is_limited else ""
+    assert found_by(ASKED, monkeypatch, is_limited=is_limited)[1] == note

@@ -129,3 +129,18 @@ def test_a_query_tells_of_the_hits_that_are_no_records(tmp_path: Path) -> None:
         file.write(b"none")
     assert answer("k5") == ([], [("entry-outside", 1)])
     assert answer("k4")[1] == answer("k6")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("max_count", "most", "is_limited"),
+    [(4, 64, True), (5, 64, True), (6, 64, False), (64, 5, True), (64, 6, False)],
+)
+def test_a_query_tells_that_it_ended_at_a_number_of_hits(
+    max_count: int, most: int, is_limited: bool, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        store.put_all([Message.of("T", "body", keys=["k"])] * 5)
+    with open_store(root, settings={"maxMsgsNumBatch": most}) as store:
+        found = store.query("T", "k", max_count)
+        assert (len(found.messages), found.is_limited) == (min(5, max_count, most), is_limited)

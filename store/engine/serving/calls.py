@@ -176,6 +176,7 @@ class Calls:
                 "index_files": result.index_files,
                 "last_update_timestamp_ms": result.last_update_timestamp_ms,
                 "last_update_log_offset": result.last_update_log_offset,
+                "is_limited": result.is_limited,
                 "damaged": _damage_rows(result.damaged),
                 "sizes": [len(message.raw) for message in result.messages],
             },

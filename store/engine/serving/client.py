@@ -153,7 +153,7 @@ class StoreClient(LiveStore):
         head |= {"end_ms": end_ms, "verify": verify, "by_tags": by_tags, "in_database": in_database}
         answer = self._call(head)
         found = answer.head
-        names = ("index_files", "last_update_timestamp_ms", "last_update_log_offset")
+        names = ("index_files", "last_update_timestamp_ms", "last_update_log_offset", "is_limited")
         return QueryResult(_records(answer), **{name: found[name] for name in names}, damaged=_damaged(answer))
 
     def topics(self) -> list[str]:

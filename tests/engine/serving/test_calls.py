@@ -53,7 +53,7 @@ def test_an_end_is_an_answer_where_the_caller_says_so(call: str, flag: dict[str,
 def test_a_query_is_by_keys_of_index_files_where_nothing_else_is_said(named: dict[str, bool]) -> None:
     head = {"call": "query", "topic": "T", "key": "k", "max_count": 5, "begin_ms": 6, "end_ms": 7, "verify": True}
     result = SimpleNamespace(
-        index_files=1, last_update_timestamp_ms=2, last_update_log_offset=3, damaged=[],
+        index_files=1, last_update_timestamp_ms=2, last_update_log_offset=3, damaged=[], is_limited=True,
         messages=[SimpleNamespace(raw=b"abc"), SimpleNamespace(raw=b"de")],
     )  # fmt: skip
     asked, answer = asked_by(head | named, query=result)
@@ -61,6 +61,7 @@ def test_a_query_is_by_keys_of_index_files_where_nothing_else_is_said(named: dic
     assert asked == [("query", "T", "k", 5, 6, 7, flags)]
     assert answer == {
         "index_files": 1, "last_update_timestamp_ms": 2, "last_update_log_offset": 3, "damaged": [], "sizes": [3, 2],
+        "is_limited": True,
     }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ QUERY = {"call": "query", "topic": "T", "key": "k", "max_count": 32, "begin_ms":
          "verify": True, "by_tags": False, "in_database": False}  # fmt: skip
 GET = {"call": "get", "topic": "T", "queue_id": 3, "offset": 4, "max_count": 32, "filter": None}
 FOUND = {"status": "FOUND", "next_offset": 1, "min_offset": 2, "max_offset": 3, "size": 4, "message_count": 5}
-UPDATED = {"index_files": 1, "last_update_timestamp_ms": 2, "last_update_log_offset": 3}
+UPDATED = {"index_files": 1, "last_update_timestamp_ms": 2, "last_update_log_offset": 3, "is_limited": False}
 WAIT = {"call": "wait", "topic": "T", "queue_id": 3, "offset": 4, "timeout_ms": 5, "filter": None}
 
 

@@ -200,13 +200,13 @@ def test_a_frame_of_puts_ends_with_the_message_that_reaches_the_limit(
 
 
 def test_each_call_names_what_it_is_about(owner: Owner) -> None:
-    found = {"index_files": 1, "last_update_timestamp_ms": 2, "last_update_log_offset": 3, "damaged": [], "sizes": []}
+    found = {"index_files": 1, "last_update_timestamp_ms": 2, "last_update_log_offset": 3, "is_limited": True}
     get = {"status": "FOUND", "next_offset": 1, "min_offset": 2, "max_offset": 3, "message_count": 4, "size": 5}
     damage = ["f", 9, "torn", "code", 2]
     owner.answers |= {
         "get": Frame({**get, "damaged": [damage], "sizes": []}),
         "wait": Frame({"has_come": True}),
-        "query": Frame(found),
+        "query": Frame({**found, "damaged": [], "sizes": []}),
         "offsets": Frame({"min_offset": 6, "max_offset": 7}),
         "offset_by_time": Frame({"offset": 8}),
         "topics": Frame({"topics": ["T"]}),
@@ -224,7 +224,7 @@ def test_each_call_names_what_it_is_about(owner: Owner) -> None:
     client.get("T", 1, 2)
     assert client.wait_for_message("T", 1, 2, 3)
     result = client.query("T", "k")
-    assert (result.index_files, result.last_update_timestamp_ms, result.last_update_log_offset) == (1, 2, 3)
+    assert {name: getattr(result, name) for name in found} == found
     assert (client.min_offset("T", 1), client.max_offset("T", 1), client.offset_by_time("T", 1, 2)) == (6, 7, 8)
     assert (client.topics(), client.queue_ids("T"), client.lookup(5), client.flush()) == (["T"], [0], None, 10)
     assert client.stats() == {"runtime": {}}

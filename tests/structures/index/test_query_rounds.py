@@ -55,7 +55,8 @@ class Index:
 
 def store_of(index: Index, *messages: Any) -> MessageStore:
     log = Log({one.log_offset: one for one in messages})
-    opened: Any = SimpleNamespace(layout=None, config=None, line=None, log=log, index=index)
+    config = SimpleNamespace(max_msgs_num_batch=64)
+    opened: Any = SimpleNamespace(layout=None, config=config, line=None, log=log, index=index)
     return MessageStore(opened)
 
 
