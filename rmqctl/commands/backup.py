@@ -261,8 +261,9 @@ def run_prune(
 ) -> Result:
     """Delete old backups, and files that no backup needs.
 
-    A backup is kept when at least one rule keeps it. The newest backup is always kept. Without a rule, only files that
-    no backup needs are deleted, such as those of an unfinished backup. Deleted backups cannot be brought back.
+    A backup is kept when at least one rule keeps it. The newest backup is always kept, and the newest one that has all
+    its files with their sizes (`backup verify` reads their bytes too). Without a rule, only files that no backup needs
+    are deleted, such as those of an unfinished backup. Deleted backups cannot be brought back.
     """
     from store.files import Filesystem
     from store.verbs import open_target, plan_prune
@@ -274,6 +275,8 @@ def run_prune(
     now_ms = session.environment.clock_ms()
     with folder.writing(takes=not dry_run):
         plan = plan_prune(folder, now_ms, keep_last=keep_last, keep_days=keep_days)
+        for one in plan.incomplete:
+            session.warn(f"backup {one} lacks files, or has shorter ones; `rmqctl backup verify` lists them")
         what = f"{count(len(plan.backups), 'backup')}, {count(len(plan.files), 'file')}, {show_bytes(plan.freed_bytes)}"
         rows = [{"backup_id": one, "verdict": "delete"} for one in plan.backups]
         rows += [{"backup_id": one, "verdict": "keep"} for one in plan.kept]

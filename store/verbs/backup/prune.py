@@ -1,6 +1,7 @@
 """backup prune: delete backups, and files that no kept one needs. Also compares two backups.
 
-A backup is kept when one of the rules keeps it: the newest N, and those of the last D days; the newest one always.
+A backup is kept when one of the rules keeps it: the newest N, and those of the last D days; the newest one always, and
+the newest one whose files are all there with their sizes.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """The backups to keep and to delete, by id, and the stored files to delete, with their sizes."""
+    """The backups to keep and to delete, by id, and the stored files to delete, with their sizes.
+
+    incomplete  the kept backups that lack files, or have shorter ones
+    """
 
     kept: tuple[str, ...]
     backups: tuple[str, ...]
     files: dict[str, int]
+    incomplete: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -41,12 +46,20 @@ def plan_prune(folder: BackupTarget, now_ms: int, *, keep_last: int | None, keep
     Raises DamagedFile for a manifest that can't be read: the files that its backup needs are not known.
     """
     manifests = folder.manifests()
-    kept = [one for number, one in enumerate(reversed(manifests)) if _keeps(one, number, now_ms, keep_last, keep_days)]
+    stored = folder.stored_files()
+    newest_first = list(reversed(manifests))
+    whole = [one for one in newest_first if all(stored.get(file.stored) == file.stored_size for file in one.files)]
+    kept = [
+        one
+        for number, one in enumerate(newest_first)
+        if one in whole[:1] or _keeps(one, number, now_ms, keep_last, keep_days)
+    ]
     needed = {file.stored for one in kept for file in one.files}
     needed |= {file.stored for file in folder.noted()}
-    files = {path: size for path, size in folder.stored_files().items() if path not in needed}
+    files = {path: size for path, size in stored.items() if path not in needed}
     ids = tuple(one.id for one in reversed(kept))
-    return PrunePlan(ids, tuple(one.id for one in manifests if one.id not in ids), files)
+    incomplete = tuple(one.id for one in reversed(kept) if one not in whole)
+    return PrunePlan(ids, tuple(one.id for one in manifests if one.id not in ids), files, incomplete)
 
 
 def _keeps(manifest: Manifest, number: int, now_ms: int, keep_last: int | None, keep_days: float | None) -> bool:

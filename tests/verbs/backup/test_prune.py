@@ -71,6 +71,26 @@ def test_the_newest_backup_is_kept_however_old_it_is(
     assert plan.kept == (newest,)
 
 
+@pytest.mark.parametrize("lost", ["nothing", "a file", "a byte"])
+def test_the_newest_backup_that_has_all_its_files_is_kept(lost: str, folder: BackupFolder) -> None:
+    *_, before, newest = folder.manifests()
+    file = folder.root / newest.segments[-1].stored
+    if lost == "a file":
+        file.unlink()
+    elif lost == "a byte":
+        file.write_bytes(file.read_bytes()[:-1])
+    plan = plan_prune(folder, NOW_MS, keep_last=1, keep_days=None)
+    kept, incomplete = ((newest.id,), ()) if lost == "nothing" else ((before.id, newest.id), (newest.id,))
+    assert (plan.kept, plan.incomplete) == (kept, incomplete)
+
+
+def test_backups_without_a_whole_one_are_kept_by_the_rules_alone(folder: BackupFolder) -> None:
+    manifests = folder.manifests()
+    (folder.root / manifests[0].segments[0].stored).unlink()
+    plan = plan_prune(folder, NOW_MS, keep_last=2, keep_days=None)
+    assert plan.kept == plan.incomplete == tuple(one.id for one in manifests[-2:])
+
+
 @pytest.mark.parametrize(
     ("backups", "files", "is_empty", "freed"),
     [((), {}, True, 0), (("a",), {}, False, 0), ((), {"x": 3, "y": 4}, False, 7)],
