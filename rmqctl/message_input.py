@@ -35,7 +35,8 @@ _INTEGERS = {
     "queue_id": 31, "flag": 31, "sys_flag": 31, "reconsume_times": 31,
     "born_timestamp_ms": 63, "prepared_transaction_offset": 63,
 }  # fmt: skip
-_OF_THE_PROPERTIES = {"properties", "keys", "tags", "uniq_key", "delay_level"}
+_PROPERTY_OF = {"keys": "KEYS", "tags": "TAGS", "uniq_key": "UNIQ_KEY", "delay_level": "DELAY"}
+_OF_THE_PROPERTIES = {"properties", *_PROPERTY_OF}
 _ECHOED = 40
 """Characters of a value that an error message repeats."""
 
@@ -124,11 +125,20 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
             delay_level=_read_integer(row, "delay_level", 31) if row.get("delay_level") is not None else 0,
             **fields,
         )
+        _require_same_properties(row, message)
     except BadRequest as error:
         raise ValueError(str(error)) from None
     if "property_bytes" in row:
         message.properties = stored_properties
     return message
+
+
+def _require_same_properties(row: Mapping[str, Any], message: Message) -> None:
+    """Raise ValueError if a name such as `tags` replaced another value that `properties` gives."""
+    given, put = row.get("properties") or {}, decode_properties(message.properties)
+    for name, key in _PROPERTY_OF.items():
+        if given.get(key) and put[key] != given[key]:
+            raise ValueError(f"{name} and the property {key} differ; leave one of them out")
 
 
 def _require_no_other_properties(row: Mapping[str, object], stored: bytes) -> None:

@@ -109,7 +109,10 @@ def test_a_body_that_was_decompressed_is_compressed_again() -> None:
         ({"keys": ["a", "b"]}, {"KEYS": "a b"}),
         ({"keys": []}, {}),
         ({"keys": ["a", "b"], "properties": {"KEYS": "a  b"}}, {"KEYS": "a  b"}),
-        ({"keys": ["a", "c"], "properties": {"KEYS": "a  b"}}, {"KEYS": "a c"}),
+        ({"keys": ["a", "c"], "properties": {"KEYS": ""}}, {"KEYS": "a c"}),
+        ({"tags": "", "properties": {"TAGS": "t"}}, {"TAGS": "t"}),
+        ({"tags": "t", "properties": {"TAGS": "t"}}, {"TAGS": "t"}),
+        ({"delay_level": 3, "properties": {"DELAY": "3"}}, {"DELAY": "3"}),
         ({"tags": "t", "uniq_key": "u", "delay_level": 3}, {"TAGS": "t", "UNIQ_KEY": "u", "DELAY": "3"}),
         ({"delay_level": 0}, {}),
         ({"delay_level": None}, {}),
@@ -118,6 +121,20 @@ def test_a_body_that_was_decompressed_is_compressed_again() -> None:
 def test_keys_and_tags_are_properties(row: dict[str, Any], properties: dict[str, str]) -> None:
     stored = decode_properties(parsed(**row).message.properties)
     assert {name: value for name, value in stored.items() if name != "WAIT"} == properties
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"keys": ["a", "c"], "properties": {"KEYS": "a  b"}}, "keys and the property KEYS differ"),
+        ({"tags": "t", "properties": {"TAGS": "u"}}, "tags and the property TAGS differ"),
+        ({"uniq_key": "t", "properties": {"UNIQ_KEY": "u"}}, "uniq_key and the property UNIQ_KEY differ"),
+        ({"delay_level": 3, "properties": {"DELAY": "4"}}, "delay_level and the property DELAY differ"),
+    ],
+)
+def test_a_name_and_its_property_with_another_value_are_refused(row: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{says}; leave one of them out$"):
+        parsed(**row)
 
 
 BYTES = base64.b64encode(b"KEYS\x01a  b\x02TAGS\x01t\x02").decode()
@@ -206,3 +223,12 @@ def test_a_wrong_line_says_what_is_wrong(line: str, says: str, as_bytes: bool) -
 def test_forty_characters_of_a_value_are_repeated(length: int, shown: str) -> None:
     with pytest.raises(ValueError, match=f"^transaction {shown} is none of none, prepared, commit, rollback$"):
         parsed(transaction="x" * length)
+
+
+@pytest.mark.parametrize(("time_ms", "is_refused"), [((1 << 63) - 1, False), (1 << 63, True), (-1 << 63, False)])
+def test_a_store_time_fits_in_64_bits(time_ms: int, is_refused: bool) -> None:
+    if is_refused:
+        with pytest.raises(ValueError, match="store_timestamp_ms does not fit in 64 bits"):
+            parsed(store_timestamp_ms=time_ms)
+    else:
+        assert parsed(store_timestamp_ms=time_ms).store_timestamp_ms == time_ms
