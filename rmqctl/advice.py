@@ -186,7 +186,7 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
         wanted[SALVAGE] = None
     if sum(command.startswith(f"{QUEUES} ") for command in wanted) > 1:
         wanted[QUEUES] = None
-    if "not-shut-down" in dict(faults) and not wanted.keys().isdisjoint(MENDING):
+    if "not-shut-down" in dict(faults) and any(command.startswith(MENDING) for command in wanted):
         wanted["recover"] = None
         if not any(INDEX in commands_for(code, subject) for code, subject in faults if code not in CUT_WITH_THE_LOG):
             wanted.pop(INDEX, None)
