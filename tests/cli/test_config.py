@@ -34,6 +34,10 @@ def test_each_setting_says_where_its_value_comes_from(store: Path, tmp_path: Pat
     assert found["syncFlushTimeout"] == (5000, "default")
     assert found["brokerName"] == ("a", "file")
     assert rows["brokerName"]["effect"] == "none"
+    verdict = rmqctl("--broker-conf", conf, "--set", "fileReservedTime=24", "config", "settings", store=store).out
+    inferred = sum(row["source"] == "inferred" for row in rows.values())
+    said = f"{len(rows)} settings: 3 given, {inferred} read off the files, the others are defaults"
+    assert verdict.splitlines()[0] == said
 
 
 def test_it_works_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

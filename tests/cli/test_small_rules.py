@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 import typer
 
+from rmqctl import deprecated
 from rmqctl.backend import _size
 from rmqctl.commands import ALIASES, backup, replicate_pull, transaction
 from rmqctl.commands.get import _first_since
@@ -22,7 +23,7 @@ from rmqctl.commands.served import _messages
 from rmqctl.commands.stale import _row
 from rmqctl.environment import Environment
 from rmqctl.given_store import GivenStore
-from rmqctl.interrupts import _numbers
+from rmqctl.interrupts import Interrupts, _numbers
 from rmqctl.key_query import _inside
 from rmqctl.options import Compat
 from rmqctl.put_rows import _place
@@ -266,3 +267,30 @@ def test_a_transaction_has_the_checks_of_its_last_half_message(checks: list[int 
     row = transaction._row(one)
     assert (row["half_count"], row["check_times"], row["queue_id"]) == (len(checks), count, 3)
     assert (row["committed_log_offset"], row["discarded_log_offset"], row["state"]) == (None, None, "in-doubt")
+
+
+def test_a_signal_interrupts_where_it_is_allowed_inside_of_a_deferred_block() -> None:
+    interrupts = Interrupts()
+    with interrupts.deferred():
+        interrupts._handle(2, None)
+        with pytest.raises(KeyboardInterrupt), interrupts.allowed():
+            pass
+    other = Interrupts()
+    with other.deferred():
+        with pytest.raises(KeyboardInterrupt), other.allowed():
+            other._handle(2, None)
+        assert other._depth == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("command get --max", "--max is deprecated since 1.1, and removed by the next minor version: use --limit"),
+     ("command get --limit", None)],
+)  # fmt: skip
+def test_a_deprecated_name_is_warned_of_with_its_successor(
+    key: str, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(deprecated, "DEPRECATED", {"command get --max": ("1.1", "--limit")})
+    deprecated.warn_of(cast(Any, SimpleNamespace(obj=SimpleNamespace(warn=warnings.append))), key, "--max")
+    assert warnings == ([said] if said else [])

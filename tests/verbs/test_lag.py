@@ -14,7 +14,7 @@ from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.five_stores import five
 from tests.support.golden import copy_store, golden
-from tests.support.stores import SMALL, make_store, text_message
+from tests.support.stores import SMALL, Clock, make_store, text_message
 from tests.verbs.rebuild.stores import expired_store
 
 
@@ -209,6 +209,18 @@ def test_the_bytes_of_a_batch_queue_are_those_of_records_with_a_message_left(con
     (row,) = with_offsets(root, {"BatchA@G": {0: consumed}}).queues
     assert (row.state, row.lag) == ("behind", 169 - consumed)
     assert row.lag_bytes == sum(unit.size for unit in units if unit.next_queue_offset > consumed)
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(("step_ms", "lag_seconds"), [(-1000, 0.0), (0, 0.0), (1000, 3.0)])
+def test_a_clock_that_was_set_back_gives_no_negative_time(step_ms: int, lag_seconds: float, tmp_path: Path) -> None:
+    clock = Clock()
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=clock) as store:
+        for number in range(4):
+            store.put(text_message(number))
+            clock.now_ms += step_ms
+    (row,) = with_offsets(tmp_path / "store", {"T@G": {0: 0}}).queues
+    assert (row.lag, row.lag_seconds) == (4, lag_seconds)
 
 
 def test_a_group_sums_up_its_queues(tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ def test_what_is_lost_is_exported_and_can_be_put_again(store: Path, tmp_path: Pa
     run = rmqctl("--format", "json", "put", "--from", target, store=tmp_path / "new")
     assert run.code == 0, run.err
     assert rmqctl("stale", "--to", target, store=store).code == 2
+    again = tmp_path / "again.jsonl"
+    assert f"4 messages written to {again}\n" in rmqctl("stale", "--state", "lost", "--to", again, store=store).err
 
 
 def test_a_limit_cuts_the_rows_and_the_file_but_no_count(store: Path, tmp_path: Path) -> None:

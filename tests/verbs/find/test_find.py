@@ -154,6 +154,15 @@ def test_an_answer_is_cut_where_more_are_found_than_asked_for(most: int, use_ind
         assert (found.is_cut, found.searched) == (most < COUNT, searched)
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_first_hits_of_the_index_are_taken(most: int, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = finder(root)
+    places = [one.log_offset for one in search.find("all", COUNT).messages]
+    search._uncovered = []
+    monkeypatch.setattr(search.index, "ask", lambda topics, key: places[::-1])
+    assert [one.log_offset for one in search.find("all", most).messages] == places[:most]
+
+
 def test_the_index_is_asked_for_what_it_covers_and_files_of_two_sizes_are_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
