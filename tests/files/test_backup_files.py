@@ -234,3 +234,15 @@ def test_what_a_backup_s_segment_lacks_is_a_hole(place: BackupPlace) -> None:
     with pytest.raises(StoreIOError, match="the backup has no such file") as refused:
         place.map("commitlog/1", 0, None)
     assert str(refused.value.file) == "b/commitlog/1"
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "found"),
+    [(0, None, b"abcd"), (3, None, b"d"), (4, None, b""), (5, None, b""), (9, 2, b""), (2, 1, b"c"), (2, 9, b"cd")],
+)
+def test_a_range_of_a_backed_file_ends_with_the_file(position: int, size: int | None, found: bytes) -> None:
+    place = BackupPlace.__new__(BackupPlace)
+    place._manifest = cast(Any, SimpleNamespace(segment_size=0))
+    place._files = Held(b"abcd")
+    place._by_path = {"p": [BackedFile("p", 4, "", "log/s", 4)]}
+    assert bytes(place.map("p", position, size).read()) == found

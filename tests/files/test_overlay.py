@@ -18,3 +18,10 @@ def test_staged_and_removed_files_come_in_order() -> None:
     assert [staged.path for staged in OverlayFileQueue.staged_files(index)] == sorted(paths)
     index._staged = {Path("b"): Path("staged")}
     assert OverlayFileQueue.removed_paths(index) == [Path("a"), Path("c")]
+
+
+def test_a_destroyed_queue_begins_anew_at_0(tmp_path: Path) -> None:
+    queue = OverlayFileQueue.__new__(OverlayFileQueue)
+    queue.files, queue.flushed_where, queue.committed_where = [], 7, 8
+    queue.destroy()
+    assert (queue.files, queue.flushed_where, queue.committed_where) == ([], 0, 0)

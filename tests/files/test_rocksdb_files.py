@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_copy import remove_own_files
+from store.files.rocksdb_copy import _copy, remove_own_files
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, is_rocksdb_file, queue_database
 from store.layout import StoreLayout
 
@@ -63,3 +63,17 @@ def test_the_settings_of_rocksdict_and_text_logs_are_removed(tmp_path: Path) -> 
         (tmp_path / name).touch()
     remove_own_files(tmp_path, FS)
     assert FS.list_names(tmp_path) == ["000001.log", "CURRENT", "LOG2"]
+
+
+@pytest.mark.parametrize("fetches", [False, True])
+def test_a_copy_has_links_to_tables_unless_they_are_fetched(
+    fetches: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("CURRENT", "LOCK", "000001.sst"):
+        (folder / name).write_text(name)
+    monkeypatch.setattr(Filesystem, "fetches", fetches)
+    _copy(folder, copy, FS)
+    assert {one.name: one.is_symlink() for one in copy.iterdir()} == {"CURRENT": False, "000001.sst": not fetches}
+    assert (copy / "000001.sst").read_text() == "000001.sst"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import itertools
 import shutil
 import socket
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -382,3 +383,17 @@ def test_a_connection_that_the_master_closed_is_lost_at_once() -> None:
     master.close()
     with link._socket, pytest.raises(LinkLost, match="the master at master:10912 closed the connection"):
         link._receive([memoryview(bytearray(8))], time.monotonic() + 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(errno.ECONNRESET, "Connection reset"), "connection reset"), (OSError("Odd"), "odd")],
+)
+def test_a_failed_call_is_named_by_the_system_s_reason_or_its_own_words(error: OSError, reason: str) -> None:
+    link = cast(Any, SimpleNamespace(address="m:1"))
+    with (
+        pytest.raises(LinkLost, match=f"^cannot receive at m:1: {reason}$") as lost,
+        MasterLink._errors(link, "receive"),
+    ):
+        raise error
+    assert lost.value.errno == error.errno

@@ -25,12 +25,13 @@ def test_a_ring_covers_its_newest_intervals(ring: str, kept: int) -> None:
     assert report.average == 3.0
 
 
-def test_an_empty_ring_begins_with_zeros_one_interval_before() -> None:
+@pytest.mark.parametrize("ring", STEP_MS)
+def test_an_empty_ring_begins_with_zeros_one_interval_before(ring: str) -> None:
     stats = BrokerStatsManager(Clock())
     stats.note_put("T", 0, 20, 100)
-    assert stats.report("TOPIC_PUT_NUMS", "T") == StatsReport(0, 0.0, 0.0)
-    stats.sample("minute")
-    assert stats.report("TOPIC_PUT_NUMS", "T") == StatsReport(20, 2.0, 20.0)
+    assert stats.report("TOPIC_PUT_NUMS", "T", ring) == StatsReport(0, 0.0, 0.0)
+    stats.sample(ring)
+    assert stats.report("TOPIC_PUT_NUMS", "T", ring) == StatsReport(20, 20 * 1000 / STEP_MS[ring], 20.0)
 
 
 def test_the_keys_are_those_of_the_broker() -> None:

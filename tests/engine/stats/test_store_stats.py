@@ -226,3 +226,14 @@ def test_the_report_has_each_value_in_its_place() -> None:
         "putLatency99": "7.98",
         "putLatency999": "8.00",
     }
+
+
+def test_the_rate_of_ten_minutes_takes_the_last_601_samples_and_no_more_are_kept() -> None:
+    clock = Clock()
+    service = StoreStatsService(clock)
+    for _ in range(700):
+        service.sample()
+        clock.now_ms += 1000
+        service.note_put("T", 1, 100, 0)
+    assert service.rate("put", 600) == 1.0
+    assert service.rate("put", 601) is None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -354,3 +357,22 @@ def test_store_times_are_as_many_as_messages(tmp_path: Path) -> None:
         pytest.raises(BadRequest, match="the column store_timestamps_ms has 1 values, 2 are needed"),
     ):
         store.put_many_replayed(MessageColumns.of(messages(2)), store_timestamps_ms=np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize(("row_count", "stops"), [(0, []), (1, [1]), (2, [2]), (3, [2, 3]), (5, [2, 4, 5])])
+def test_the_put_lock_is_free_after_each_chunk(
+    row_count: int, stops: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, asked = bulk_put._BulkPut.__new__(bulk_put._BulkPut), list[int]()
+    put.rows, put.log = np.arange(row_count), cast(Any, SimpleNamespace(locked=nullcontext))
+    numbers = np.zeros((1, row_count), np.int64)
+
+    def chunk(numbers: Int64Array, body_ends: object, property_ends: object, start: int, now_ms: object) -> int:
+        asked.append(numbers.shape[1])
+        return numbers.shape[1] - start
+
+    monkeypatch.setattr(bulk_put, "RUN_CAPACITY", 2)
+    monkeypatch.setattr(put, "_numbers", lambda: (numbers, None, None))
+    monkeypatch.setattr(put, "_chunk", chunk)
+    put.run()
+    assert asked == stops

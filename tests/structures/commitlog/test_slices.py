@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -621,3 +621,19 @@ def test_a_walk_begins_in_the_segment_behind_the_end_of_one() -> None:
     last = list(scan_log(segments[:1]))[-1]
     assert last == Blank(0, segments[0].path, SIZE, SIZE)
     assert last.describe() == f"the end of the last segment ({0:020d}, offset {SIZE})"
+
+
+@pytest.mark.parametrize(
+    ("is_slow", "ahead", "begun"),
+    [(False, None, False), (True, None, True), (True, "one", False), (False, "one", False)],
+)
+def test_pages_are_read_ahead_once_where_reading_is_slow(
+    is_slow: bool, ahead: str | None, begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = _PagesAhead(SmallSegment(memoryview(bytes(4096))), 0, 4096)
+    pages._is_slow, pages._ahead = is_slow, cast(Any, ahead and SimpleNamespace(until=lambda stop: stop))
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(scan.ReadAhead, "of", lambda segment, start, limit: asked.append((start, limit)))
+    end = pages.end
+    pages.read_on(0)
+    assert asked == ([(end, 4096)] if begun else [])

@@ -381,6 +381,11 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["timer-log timerlog 156 1 no blank after the last entry of a file: a start ends here"],
     ),
     "a full last file": ({"rest": bytes(16)}, []),
+    "a full last file, flushed to its end": ({"rest": BLANK, "check": [(1, 172)]}, []),
+    "a full last file, flushed past its end": (
+        {"rest": BLANK, "check": [(1, 173)]},
+        ["timer-state config/timercheck 0 1 flushed up to 173, the log ends at 156"],
+    ),
     "a full file with its blank": ({"rest": BLANK}, []),
     "a blank of another size": (
         {"rest": TIMER_BLANK.pack(17, 0, TIMER_BLANK_MAGIC)},
