@@ -110,9 +110,8 @@ HEADERS = [
     (BEGIN_OFFSET_AT, 8, 5, "begin log offset is 5, the entries make it {first}"),
     (END_OFFSET_AT, 8, 5, "end log offset is 5, the entries make it {last}"),
     (SLOT_COUNT_AT, 4, 9, "number of used slots is 9, the entries make it {slots}"),
-    (BEGIN_TIME_AT, 8, 0, "begin time is 0 ms, end time is {end} ms"),
-    (BEGIN_TIME_AT, 8, START_MS + 13_001, "begin time is {over} ms, end time is {end} ms"),
-    (BEGIN_TIME_AT, 8, START_MS + 13_000, None),
+    (BEGIN_TIME_AT, 8, 0, "begin time is 0 ms"),
+    (BEGIN_TIME_AT, 8, START_MS + 13_001, None),
     (BEGIN_TIME_AT, 8, 1, None),
 ]
 
@@ -123,8 +122,7 @@ def test_a_header_says_what_its_entries_do(
 ) -> None:
     used = int.from_bytes(index.paths[1].read_bytes()[SLOT_COUNT_AT : SLOT_COUNT_AT + 4], "big")
     index.overwrite(1, position, value, size)
-    end, over = START_MS + 13_000, START_MS + 13_001
-    detail = (words or "").format(first=index.places[11], last=index.places[13], slots=used, end=end, over=over)
+    detail = (words or "").format(first=index.places[11], last=index.places[13], slots=used)
     assert index.surveyed()[1] == ([index.finding(INDEX_HEADER, 1, 0, detail)] if words else [])
     assert index.surveyed(is_written_to=True)[1] == []
 
@@ -251,6 +249,11 @@ def test_a_header_has_the_times_of_its_first_and_last_record(
         "last": START_MS + 13_000,
     }
     assert index.differences() == [index.finding(INDEX_TIME, file, 0, words.format(**times))]
+
+
+def test_a_begin_time_behind_the_end_time_is_held_against_the_records(index: Damaged) -> None:
+    index.overwrite(1, BEGIN_TIME_AT, START_MS + 13_001, 8)
+    assert [(found.kind, found.count) for found in index.differences()] == [(INDEX_TIME, 2), (INDEX_TIME, 1)]
 
 
 def test_entries_have_the_seconds_of_their_records(index: Damaged) -> None:
