@@ -119,6 +119,26 @@ def test_opening_a_damaged_log_with_recover_says_what_it_cut(tmp_path: Path) -> 
         assert store.notes + store.describe_findings() == [STALE_TAIL.format(16384)]
 
 
+def test_an_empty_log_that_is_accepted_accepts_no_damaged_one(tmp_path: Path) -> None:
+    root = damaged_store(tmp_path / "store")
+    with pytest.raises(UncleanStore, match="; 13 messages behind it would be given up"):
+        open_store(root, read_only=False, force_empty_log=True)
+
+
+def test_a_message_is_not_delayed_where_entries_show_several_delays(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    for delays in ("300s 600s", "100s 200s"):
+        with open_store(root, settings={**SMALL, "messageDelayLevel": delays}, read_only=False) as store:
+            assert store.put(Message.of("T", "x", delay_level=1)).is_ok
+    with open_store(root, read_only=False) as store:
+        refused = store.put(Message.of("T", "x", delay_level=1))
+        assert refused.status is PutStatus.MESSAGE_ILLEGAL
+        assert refused.reason.startswith("the entries of delay level 1 show delays of 100s and 5m")
+        assert store.put(text_message(0)).is_ok
+    with open_store(root, settings={"messageDelayLevel": "300s 600s"}, read_only=False) as store:
+        assert store.put(Message.of("T", "x", delay_level=1)).is_ok
+
+
 def damaged_store(root: Path) -> Path:
     """Make a store of 100 messages with a damaged first record in its second segment."""
     make_store(root, 100)

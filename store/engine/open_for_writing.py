@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from store.change.change import AnyChange, Change
@@ -29,10 +30,12 @@ from store.errors import DamagedFile, ForeignFile, UncleanStore
 from store.files.allocate import AllocateMappedFileService
 from store.files.filesystem import MOVE_IT_OUT
 from store.files.lock import StoreLock
+from store.files.numbered import segments_of
 from store.files.overlay import Overlay
 from store.files.transient_pool import TransientStorePool
 from store.formats.wording import amount_is
 from store.layout import StoreLayout
+from store.opened.delays import refuse_mixed_delays
 from store.opened.detect import (
     FoundStore,
     OpenRequest,
@@ -115,8 +118,8 @@ class WritingOpener:
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
             change = plan_by_rules(staged, OWNER, force_empty_log=self.force_empty_log, progress=self.request.progress)
-            if _cuts(change, layout) and not (self.recover or self.force_empty_log):
-                require_no_losses(layout, change.lost, change.report.log_end, change.report.stopped_by)
+            if not self.recover:
+                self._refuse_losses(change)
             log_end, confirmed = change.report.log_end, staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, layout)
             change_id = change.apply()
@@ -149,6 +152,13 @@ class WritingOpener:
         store.opening_findings += change.notes
         return store
 
+    def _refuse_losses(self, change: Change[RecoveryPlan]) -> None:
+        """Raise UncleanStore for a change that gives up messages, unless it is of a log that is empty."""
+        layout = self.request.layout
+        is_empty = self.force_empty_log and not segments_of(layout, self.request.fs)
+        if _cuts(change, layout) and not is_empty:
+            require_no_losses(layout, change.lost, change.report.log_end, change.report.stopped_by)
+
     def _cut_torn(self, found: FoundStore, torn: int) -> str:
         """Truncate log, queues and index at a torn record, and return the sentence about it."""
         layout, fs = self.request.layout, self.request.fs
@@ -165,6 +175,8 @@ class WritingOpener:
     def _load_up_to(self, log_end: int, found: FoundStore, **options: Any) -> OpenedStore:
         opened = self._load(found, **options)
         _set_positions(opened, log_end)
+        if not opened.gives_delays:
+            opened.commit_log.rules.before_delay = partial(refuse_mixed_delays, opened.layout, opened.fs)
         return opened
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:

@@ -5,18 +5,21 @@ A wrong kind raises WrongKind, a wrong value of the right kind BadRequest. Both 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import index
 from typing import TYPE_CHECKING
 
 from store.errors import BadRequest, WrongKind, quoted
 from store.formats.java import INT_MAX
+from store.formats.properties import DELAY, KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TAGS, UNIQ_KEY
 
 if TYPE_CHECKING:
     from store.formats.message import Message
 
 _MOST_SHOWN = 40
 _INTS = ("queue_id", "flag", "sys_flag", "reconsume_times")
+_ARGUMENTS = {KEYS: "keys", TAGS: "tags", UNIQ_KEY: "uniq_key", DELAY: "delay_level"}
+"""The arguments of a message that become properties."""
 _ADDRESS_SIZES = (4, 16)
 
 
@@ -48,6 +51,21 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
     if least is not None and value < least:
         raise BadRequest(f"{name} is less than {least}: {value}")
     return value
+
+
+def check_same(properties: Mapping[str, str], given: Mapping[str, str]) -> None:
+    """Raise BadRequest for a property with another value than its argument."""
+    for key, value in given.items():
+        if properties.get(key) not in (None, "", value):
+            raise BadRequest(f"{_ARGUMENTS[key]} and the property {key} differ; leave one of them out")
+
+
+def check_property(name: str, value: object) -> str:
+    """Return a text that a property can hold; else raise."""
+    text = check_text(name, value)
+    if not {NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR}.isdisjoint(text):
+        raise BadRequest(f"{name} holds the byte 1 or 2, which separate properties")
+    return text
 
 
 def check_text(name: str, value: object) -> str:

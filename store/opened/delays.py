@@ -163,7 +163,7 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
         if len(delays) > 1:
             shown = " and ".join(map(_word, sorted(delays)))
             raise BadRequest(
-                f"the entries of delay level {level} show delays of {shown}, and not which of them the broker has",
+                f"the entries of delay level {level} show delays of {shown}; the broker's {DELAY_LEVELS} is not known",
                 file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
                 code="mixed-delays",
             )

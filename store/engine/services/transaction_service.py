@@ -41,13 +41,14 @@ from store.engine.services.transaction_metrics import TransactionMetrics
 from store.engine.services.transactions import CHECK_GROUP
 from store.engine.writable_store import WritableStore
 from store.errors import BadRequest
+from store.formats.given import check_message, check_property
 from store.formats.host import LOCALHOST, Host
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.message_id import create_unique_key
 from store.formats.properties import REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
-from store.structures.commitlog.put_result import PutResult, PutStatus
+from store.structures.commitlog.put_result import PutResult, PutStatus, illegal
 from store.structures.commitlog.rewritten import queue_records
 from store.structures.tables.consumer_offsets import read_consumer_offsets, write_consumer_offsets
 
@@ -119,6 +120,8 @@ class TransactionalMessageService(ServiceThread):
     def prepare(self, message: Message, producer_group: str) -> PutResult:
         """Put the half of `message`, with a unique key; pass its log offset to commit or rollback.
 
+        BadRequest for a producer group or a topic that no property can hold.
+
         >>> import tempfile
         >>> from store import Message, open_store
         >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
@@ -129,6 +132,14 @@ class TransactionalMessageService(ServiceThread):
         ...     store.max_offset("Pay", 0), store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)
         (1, 1)
         """
+        check_message(message)
+        check_property("topic", message.topic)
+        check_property("producer_group", producer_group)
+        if not producer_group:
+            raise BadRequest("producer_group is empty")
+        refused = self._opened.commit_log.rules.refuse_place(message.topic, message.queue_id)
+        if refused:
+            return illegal(refused)
         unique_key = create_unique_key(self._clock())
         result = self._store.put(half_message(message, producer_group, self._opened.line, unique_key))
         if result.status in _STORED:

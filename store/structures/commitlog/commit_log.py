@@ -173,6 +173,9 @@ class CommitLog(ReadableLog):
         properties = message.properties
         # `in` first tries the mark as a number, and that exception takes 0.2 us.
         if properties and properties.find(DELAY_MARK) >= 0 and is_queued(message.sys_flag):
+            refused = self.rules.refuse_delayed(message)
+            if refused:
+                return illegal(refused)
             message = self.rules.delayed(message)
             queue = self.put_queue(message.topic, message.queue_id)
         if not self._is_verbatim:
@@ -209,6 +212,9 @@ class CommitLog(ReadableLog):
         if refused:
             return illegal(refused)
         if not as_stored and DELAY_MARK in message.properties and is_queued(message.sys_flag):
+            refused = self.rules.refuse_delayed(message)
+            if refused:
+                return illegal(refused)
             message = self.rules.delayed(message)
         queue = self.put_queue(message.topic, message.queue_id)
         now_ms = self.clock() if store_timestamp_ms is None else store_timestamp_ms

@@ -9,14 +9,16 @@ Source: CommitLog.asyncPutMessage, asyncPutMessages, MessageExtEncoder.encode (4
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from store.broker_line import LINE_4_9, BrokerLine
 from store.config import StoreConfig
+from store.errors import BadRequest
 from store.formats import properties as props
+from store.formats.given import check_property
 from store.formats.java import utf16_length
 from store.formats.message import (
     BLANK_SIZE,
@@ -50,6 +52,8 @@ class PutRules:
         self.max_body = config.max_message_size
         self.max_record = segment_size - BLANK_SIZE
         self._level_count = len(config.delay_levels_ms)
+        self.before_delay: Callable[[], object] | None = None
+        """Raises BadRequest before the first delayed message of a store whose delays are not known."""
 
     def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
         """Return the refusal of a batch, None if it is accepted.
@@ -132,6 +136,19 @@ class PutRules:
         if len(message.body) > self.max_body:
             return illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {self.max_body}")
         return illegal(f"the record would have {size} bytes, the limit is {self.max_record}")
+
+    def refuse_delayed(self, message: Message) -> str:
+        """Return why a delayed message can't wait, empty if it can; empty for other messages."""
+        if waiting_level(message, self._level_count) <= 0:
+            return ""
+        try:
+            check_property("the topic of a delayed message", message.topic)
+            if self.before_delay is not None:
+                self.before_delay()
+        except BadRequest as error:
+            return error.reason
+        self.before_delay = None
+        return ""
 
     def delayed(self, message: Message) -> Message:
         """Return a delayed message in its waiting form; other messages unchanged.

@@ -548,3 +548,27 @@ def test_the_check_goes_on_from_what_it_saved_or_the_first_offsets(monkeypatch: 
     ):
         monkeypatch.setattr(transaction_service, "read_consumer_offsets", lambda *given, saved=saved: saved)
         assert service._offsets() == expected
+
+
+@pytest.mark.parametrize(
+    ("topic", "group", "says"),
+    [
+        ("Pay", "", "producer_group is empty"),
+        ("Pay", "g\2UNIQ_KEY\1evil", "producer_group holds the byte 1 or 2, which separate properties"),
+        ("Pay", "g\ud800", "producer_group"),
+        ("a\ud800", "PG", "topic"),
+        ("a\1b", "PG", "topic holds the byte 1 or 2, which separate properties"),
+    ],
+)
+def test_a_half_that_no_property_can_hold_is_refused(topic: str, group: str, says: str, tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", "4.9") as made:
+        with pytest.raises(BadRequest, match=says):
+            made.service.prepare(Message(topic, b"x", 0), group)
+        assert made.store.max_log_offset == 0
+
+
+@pytest.mark.parametrize("topic", ["", "..", "a/b", "x" * 128])
+def test_a_half_into_a_topic_that_takes_no_message_is_refused(topic: str, tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", "4.9") as made:
+        assert made.service.prepare(Message(topic, b"x", 0), "PG").status is PutStatus.MESSAGE_ILLEGAL
+        assert made.store.max_log_offset == 0

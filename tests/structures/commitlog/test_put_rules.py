@@ -9,6 +9,7 @@ import pytest
 from store import Message, MessageColumns
 from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.config import StoreConfig
+from store.errors import BadRequest
 from store.structures.commitlog.put_result import PutStatus
 from store.structures.commitlog.put_rules import PutRules
 
@@ -127,3 +128,26 @@ def test_rows_are_refused_at_the_same_bytes_as_single_messages() -> None:
     refused = rules().refuse_rows(MessageColumns.of(messages)).tolist()
     assert refused == [False, True, False, True, False, True, True]
     assert refused == [rules().refuse_batch([one], is_batch=False) is not None for one in messages]
+
+
+@pytest.mark.parametrize("topic", ["a\1b", "a\2UNIQ_KEY\1evil"])
+def test_a_topic_that_no_property_can_hold_is_not_delayed(topic: str) -> None:
+    refused = "the topic of a delayed message holds the byte 1 or 2, which separate properties"
+    assert rules().refuse_delayed(Message(topic, b"x", 5, b"DELAY\x011")) == refused
+    assert rules().refuse_delayed(Message(topic, b"x", 5)) == rules().refuse_delayed(T) == ""
+
+
+def test_unknown_delays_are_asked_for_until_they_are_known() -> None:
+    found, asked = rules(), list[bool]()
+
+    def ask() -> None:
+        asked.append(len(asked) < 2)
+        if asked[-1]:
+            raise BadRequest("two delays")
+
+    found.before_delay = ask
+    delayed = Message("T", b"x", 5, b"DELAY\x011")
+    assert [found.refuse_delayed(one) for one in (T, delayed, delayed, delayed, delayed)] == [
+        "", "two delays", "two delays", "", ""
+    ]  # fmt: skip
+    assert asked == [True, True, False]
