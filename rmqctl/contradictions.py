@@ -57,6 +57,8 @@ PAIRS: Mapping[str, Pairs] = {
         ("--input", "BODY --body-file", "the file brings the bodies"),
         ("--input", "--queue --tags --key --uniq-key --property --flag --delay-level --transaction --half", _OF_LINES),
         ("BODY", "--body-file", "each is the body"),
+        ("--transaction prepared", "--delay-level", "a half does not wait for a delay"),
+        ("--transaction rollback", "--delay-level", "a rolled-back message is never delivered"),
         ("--half", "--transaction --delay-level", "a half is of no other type, and waits for its end alone"),
         ("--flush sync", "--transient-pool", "a broker has the pool with asynchronous flushes only"),
     ),

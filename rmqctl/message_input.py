@@ -35,8 +35,7 @@ _INTEGERS = {
     "queue_id": 31, "flag": 31, "sys_flag": 31, "reconsume_times": 31,
     "born_timestamp_ms": 63, "prepared_transaction_offset": 63,
 }  # fmt: skip
-_PROPERTY_OF = {"keys": "KEYS", "tags": "TAGS", "uniq_key": "UNIQ_KEY", "delay_level": "DELAY"}
-_OF_THE_PROPERTIES = {"properties", *_PROPERTY_OF}
+_OF_THE_PROPERTIES = {"properties", "keys", "tags", "uniq_key", "delay_level"}
 _ECHOED = 40
 """Characters of a value that an error message repeats."""
 
@@ -125,20 +124,11 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
             delay_level=_read_integer(row, "delay_level", 31) if row.get("delay_level") is not None else 0,
             **fields,
         )
-        _require_same_properties(row, message)
     except BadRequest as error:
         raise ValueError(str(error)) from None
     if "property_bytes" in row:
         message.properties = stored_properties
     return message
-
-
-def _require_same_properties(row: Mapping[str, Any], message: Message) -> None:
-    """Raise ValueError if a name such as `tags` replaced another value that `properties` gives."""
-    given, put = row.get("properties") or {}, decode_properties(message.properties)
-    for name, key in _PROPERTY_OF.items():
-        if given.get(key) and put[key] != given[key]:
-            raise ValueError(f"{name} and the property {key} differ; leave one of them out")
 
 
 def _require_no_other_properties(row: Mapping[str, object], stored: bytes) -> None:
@@ -238,7 +228,7 @@ def _read_keys(row: Mapping[str, Any]) -> list[str]:
         raise ValueError("keys is not a list of texts")
     stored = (row.get("properties") or {}).get("KEYS")
     # The property KEYS has the same keys, and the exact blanks between them.
-    return [] if isinstance(stored, str) and stored.split() == keys else keys
+    return [] if isinstance(stored, str) and [key for key in stored.split(" ") if key] == keys else keys
 
 
 def _read_text(row: Mapping[str, Any], name: str) -> str:

@@ -224,7 +224,13 @@ def _store_host(session: Session, given: str | None) -> Host | None:
 
 
 def _parse_properties(texts: Sequence[str]) -> dict[str, str]:
-    return dict(map(_parse_property, texts))
+    pairs = [_parse_property(text) for text in texts]
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise typer.BadParameter(
+            "a property is given twice, and a message has one value of it", param_hint="--property"
+        )
+    return found
 
 
 def _parse_property(text: str) -> tuple[str, str]:

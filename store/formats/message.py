@@ -26,10 +26,10 @@ from functools import lru_cache
 from os import PathLike
 from typing import TypedDict, Unpack
 
-from store.errors import BadRequest, DamagedRecord, WrongKind, quoted
+from store.errors import DamagedRecord, WrongKind, quoted
 from store.formats.columns import DamageReason
 from store.formats.fields import Field, fields_of
-from store.formats.given import check_message, check_number, check_text, join_texts
+from store.formats.given import check_message, check_number, check_property, check_same, check_text, join_texts
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
 from store.formats.java import crc32, decode_utf8
 from store.formats.message_id import encode_message_id
@@ -38,8 +38,6 @@ from store.formats.properties import (
     DELAY_MARK,
     KEY_SEPARATOR,
     KEYS,
-    NAME_VALUE_SEPARATOR,
-    PROPERTY_SEPARATOR,
     TAGS,
     UNIQ_KEY,
     Properties,
@@ -148,17 +146,18 @@ class Message:
         b'KEYS\\x01order-1\\x02TAGS\\x01paid'
 
         Raises TypeError for a value of a wrong kind, BadRequest for a value that a record cannot hold: too large a
-        number, a lone surrogate, or the bytes that separate properties.
+        number, a lone surrogate, or the bytes that separate properties; also for two values of one property.
         """
         named = {KEYS: join_texts("keys", keys, KEY_SEPARATOR), TAGS: tags, UNIQ_KEY: uniq_key}
         named[DELAY] = str(check_number("delay_level", delay_level, least=0)) if delay_level != 0 else None
         if properties is not None and not isinstance(properties, Mapping):
             raise WrongKind(f"properties is not a mapping, but {type(properties).__name__}")
-        values = {**(properties or {}), **{name: value for name, value in named.items() if value}}
+        given = {name: value for name, value in named.items() if value}
+        check_same(properties or {}, given)
+        values = {**(properties or {}), **given}
         for name, value in values.items():
-            both = check_text("the name of a property", name) + check_text(f"property {quoted(name)}", value)
-            if not {NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR}.isdisjoint(both):
-                raise BadRequest(f"property {name!r} holds the byte 1 or 2, which separate properties")
+            check_property("the name of a property", name)
+            check_property(f"property {quoted(name)}", value)
         data = check_text("body", body).encode() if isinstance(body, str) else body
         message = cls(topic, data, properties=encode_properties(values), **fields)
         check_message(message)

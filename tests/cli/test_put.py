@@ -46,6 +46,12 @@ def test_a_property_is_a_name_and_a_value(text: str, pair: tuple[str, str] | Non
         assert _parse_properties([text]) == dict([pair])
 
 
+def test_a_property_is_given_once() -> None:
+    assert _parse_properties(["a=1", "b=1"]) == {"a": "1", "b": "1"}
+    with pytest.raises(typer.BadParameter, match="a property is given twice"):
+        _parse_properties(["a=1", "b=1", "a=1"])
+
+
 @pytest.mark.parametrize(("topic", "named"), [(None, ["A", "B"]), ("A", ["A"]), ("B", ["B"]), ("C", [])])
 def test_a_put_warns_of_the_compacted_topics_among_its_own(
     topic: str | None, named: list[str], monkeypatch: pytest.MonkeyPatch

@@ -6,6 +6,7 @@ import contextlib
 import time
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,7 @@ from store.formats.message import (
     waiting_level,
 )
 from store.formats.message_id import create_unique_key, decode_message_id, encode_message_id
+from store.formats.properties import decode_properties
 from store.formats.property_crc import BLOCK_SIZE, PLACEHOLDER, has_own_crc, stored_crc, with_crc, without_crc
 from tests.support.golden import WITH_ANSWERS, Golden, golden, messages_of
 
@@ -337,3 +339,22 @@ def test_a_negative_size_of_a_body_is_none(size: int) -> None:
     assert raw[84:88] == bytes(4)
     raw[84:88] = size.to_bytes(4, "big", signed=True)
     assert (decode_record(raw).topic, decode_record(raw).body) == ("T", b"")
+
+
+@pytest.mark.parametrize(
+    ("named", "key"),
+    [
+        ({"keys": ["a", "b"]}, "KEYS"),
+        ({"tags": "t"}, "TAGS"),
+        ({"uniq_key": "u"}, "UNIQ_KEY"),
+        ({"delay_level": 3}, "DELAY"),
+    ],
+)
+def test_a_property_and_its_argument_have_one_value(named: dict[str, Any], key: str) -> None:
+    own = Message.of("T", **named)
+    value = decode_properties(own.properties)[key]
+    for same in (value, ""):
+        assert Message.of("T", properties={key: same}, **named) == own
+    [name] = named
+    with pytest.raises(BadRequest, match=f"^{name} and the property {key} differ; leave one of them out$"):
+        Message.of("T", properties={key: "other"}, **named)
