@@ -11,6 +11,7 @@ import contextlib
 import csv
 import fcntl
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _PIPE_SIZE = 1 << 20
 """The most that Linux gives a pipe of a user without privileges."""
 NEWLINE = b"\n"
 _PARQUET_ROWS = 64
+_WHOLE = re.compile("-?[0-9]{1,20}")
 """Rows that are read at a time, as each may have a body of 4 MiB."""
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
@@ -165,7 +167,7 @@ def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(sys.maxsize)
-    with path.open(encoding="utf-8", newline="") as stream:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
         for row in csv.DictReader(stream, strict=True):
             if None in row or None in row.values():
                 raise ValueError("not as many cells as the heading has")
@@ -177,32 +179,68 @@ _TABLES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {".parquet": _p
 
 def _message(row: Cells) -> dict[str, object]:
     """Return the message object of a row of the table `messages`, with Arrow's values or CSV's texts."""
-    found: dict[str, Any] = {name: row[name] for name in ("topic", "born_host", "store_host", "body_state")}
+    found: dict[str, Any] = {
+        name: _text(row[name], name) for name in ("topic", "born_host", "store_host", "body_state")
+    }
     for name in ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset"):
-        found[name] = int(row[name])
+        found[name] = _whole(row[name], name)
     for name in ("born_timestamp", "store_timestamp"):
         found[f"{name}_ms"] = _milliseconds(row[name], name)
     found["crc_ok"] = row["crc_ok"] in (True, "true")
-    found["body"] = _base64(row["body"])
+    found["body"] = _base64(row["body"], "body")
     if row.get("outer_queue_offset") not in (None, ""):
-        found["outer_queue_offset"] = int(row["outer_queue_offset"])
+        found["outer_queue_offset"] = _whole(row["outer_queue_offset"], "outer_queue_offset")
     properties = row["properties"]
     if row["property_bytes"]:
-        found["property_bytes"] = _base64(row["property_bytes"])
+        found["property_bytes"] = _base64(row["property_bytes"], "property_bytes")
     else:
-        found["properties"] = json.loads(properties or "{}") if isinstance(properties, str) else dict(properties)
+        found["properties"] = _properties(properties)
     return found
 
 
-def _base64(value: bytes | str) -> str:
-    return value if isinstance(value, str) else base64.b64encode(value).decode()
+def _text(value: object, name: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"{name} is not text")
 
 
-def _milliseconds(value: int | str | None, name: str) -> int:
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{name} is not a whole number: {value!r}")
+
+
+def _properties(value: object) -> object:
+    if value is None or isinstance(value, dict):
+        return value or {}
+    if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
+        return dict(value)
+    if not isinstance(value, str):
+        raise ValueError("properties is not a map of texts")
+    try:
+        return json.loads(value or "{}")
+    except RecursionError:
+        raise ValueError("properties has brackets inside brackets without end") from None
+
+
+def _base64(value: object, name: str) -> str:
+    """Return bytes in base64; a text is in base64 already."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise ValueError(f"{name} is not bytes")
+
+
+def _milliseconds(value: object, name: str) -> int:
     if value is None or value == "":
         raise ValueError(f"no {name}: it is beyond the times of a table; JSON lines hold every time")
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not a time: {value!r}")
     moment = datetime.fromisoformat(value)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - EPOCH) // timedelta(milliseconds=1)

@@ -63,6 +63,37 @@ def test_a_row_of_a_table_is_a_message(changed: dict[str, Any], expected: dict[s
 
 
 @pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        *(({"queue_id": value}, f"queue_id is not a whole number: {value!r}")
+          for value in (0.5, 3.0, True, None, "0.5", "1_0", " 1", "１", "")),
+        ({"flag": 1.7}, "flag is not a whole number: 1.7"),
+        ({"outer_queue_offset": 1.5}, "outer_queue_offset is not a whole number: 1.5"),
+        ({"topic": b"T"}, "topic is not text"),
+        ({"born_host": 7}, "born_host is not text"),
+        ({"body": None}, "body is not bytes"),
+        ({"property_bytes": 7}, "property_bytes is not bytes"),
+        ({"properties": 7}, "properties is not a map of texts"),
+        ({"properties": [7]}, "properties is not a map of texts"),
+        ({"properties": "[" * 100_000}, "properties has brackets inside brackets without end"),
+        ({"store_timestamp": 1.5}, "store_timestamp is not a time: 1.5"),
+        ({"born_timestamp": True}, "born_timestamp is not a time: True"),
+    ],
+)  # fmt: skip
+def test_a_cell_of_another_kind_is_named_with_its_column(changed: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=r"is not|brackets") as refused:
+        _message({**ROW, **changed})
+    assert str(refused.value) == problem
+
+
+def test_a_mark_of_utf_8_in_front_of_csv_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "topic=T/m.csv"
+    path.parent.mkdir()
+    path.write_text(f"{HEAD}\n{CELLS}\n", encoding="utf-8-sig")
+    assert len(rows_of(path, str(tmp_path))) == 1
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
         (0, 0),
@@ -196,7 +227,7 @@ def test_rows_of_csv_are_messages_with_the_columns_of_their_folder(tmp_path: Pat
     [
         (f"{HEAD}\n{CELLS},x\n", "not as many cells as the heading has"),
         (f"{HEAD}\n{CELLS[:-1]}\n", "not as many cells as the heading has"),
-        (f"{HEAD}\n{CELLS}\n{CELLS.replace(',1,2,', ',x,2,')}\n", "row 2: invalid literal for int() with base 10: 'x'"),
+        (f"{HEAD}\n{CELLS}\n{CELLS.replace(',1,2,', ',x,2,')}\n", "row 2: queue_id is not a whole number: 'x'"),
         (f"{HEAD[:-15]}\n{CELLS[:-1]}\n", "row 1: no column property_bytes, which export writes without --no-body"),
     ],
 )
