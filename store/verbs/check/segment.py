@@ -260,7 +260,7 @@ class _SegmentCheck:
         times = columns.store_timestamp_ms
         before = np.concatenate(([seam.last_ms if seam.record_count else times[0]], times[:-1]))
         for i in np.flatnonzero(times < before):
-            seconds = int(before[i] - times[i]) / 1000
+            seconds = (int(before[i]) - int(times[i])) / 1000
             self._add(TIME_BACKWARDS, places[i], f"{seconds:.3f} s before the record in front of it")
         if not seam.record_count:
             seam.first, seam.first_ms = run.start, int(times[0])

@@ -226,6 +226,17 @@ def test_records_that_end_behind_the_confirm_offset_need_no_units_and_entries(
     assert found == ([*entries, (MISSING_UNIT, ends[10], lacking)] if lacking else [])
 
 
+def test_store_times_may_be_as_far_apart_as_two_longs(root: Path) -> None:
+    first, second, *_ = records(root)
+    for one, time_ms in ((first, (1 << 63) - 1), (second, -1 << 63)):
+        write(root, one.log_offset + 56, time_ms.to_bytes(8, "big", signed=True))
+    (found,) = findings(root, TIME_BACKWARDS)
+    assert (found.offset, found.detail) == (
+        second.log_offset,
+        f"{((1 << 64) - 1) / 1000:.3f} s before the record in front of it",
+    )
+
+
 @pytest.mark.parametrize(("at", "early_ms"), [(5, 0), (5, 1), (5, 1500), (5, -1), (0, 5)])
 def test_a_store_time_before_that_of_the_record_in_front_is_found(at: int, early_ms: int, root: Path) -> None:
     stored = records(root)
