@@ -64,6 +64,8 @@ def run(
     `find --scan` reads the whole log. With --database the result is that of a broker: the oldest hours first, without
     messages that have no unique key or were not written to the database before the broker was killed.
 
+    Hits of other keys with the same hash count for --limit too; a note says when the search ended there.
+
     Exit code 1 when nothing was found, or when a message is damaged.
     """
     session: Session = ctx.obj
