@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuild --queues", "rebuild --index"
 KEEP_INDEX = "recover --keep-index"
+DELAY_OFFSETS = "rebuild delay-offsets"
 TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
 MESSAGE_DATABASE = "rebuild message-database"
 COMMANDS = {
@@ -52,6 +53,7 @@ COMMANDS = {
     "timer-stale": (TIMER,),
     "timer-again": (TIMER,),
     "timer-state": (TIMER,),
+    "undeliverable-message": ("delay show", DELAY_OFFSETS),
     "compaction-files": (COMPACTION,),
     "compaction-leftover": (COMPACTION,),
     "compaction-position": (COMPACTION,),
@@ -115,6 +117,7 @@ _STEPS = (
     Step("undo", "moves files back"),
     Step("simulate"),
     Step("stale"),
+    Step("delay show"),
     Step("salvage", "reads the whole log, writes a second store"),
     Step("recover", "truncates the log where a broker would", can_be_undone=True),
     Step(CUT, "removes all records past the offset", can_be_undone=True),
@@ -124,6 +127,7 @@ _STEPS = (
     Step(MESSAGE_DATABASE, "reads the whole log, rewrites the database", can_be_undone=True),
     Step(COMPACTION, "reads the files concerned", can_be_undone=True),
     Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
+    Step(DELAY_OFFSETS, "reads the whole log", can_be_undone=True),
     Step("rebuild topics", "reads the whole log", can_be_undone=True),
 )
 """The order of a plan: commands that show, that keep, that mend the log, derived files, tables. Others only read."""

@@ -41,8 +41,8 @@ def run_show(
     """Show delayed messages and their delivery.
 
     States: pending; due; delivered; assumed (delivered, and the copy has expired); duplicate (delivered, and will be
-    delivered again); blocked (an earlier message of its level stops the service); lost (expired before delivery). Exit
-    code 1 when a message is blocked, duplicate or lost.
+    delivered again); blocked (an earlier message of its level stops the service); lost (expired before delivery, or its
+    record says no queue to deliver it to). Exit code 1 when a message is blocked, duplicate or lost.
     """
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
@@ -74,7 +74,8 @@ def run_rewrite_offsets(ctx: typer.Context, consent: ChangeOptions) -> Result:
     """Write delay offsets that deliver nothing twice.
 
     A killed broker restarts with delay offsets up to ten seconds old and repeats the deliveries since then. This
-    command sets each level in config/delayOffset.json to its first message that is not delivered yet.
+    command sets each level in config/delayOffset.json to its first message that is not delivered yet. Messages that
+    no broker can deliver count as delivered.
     """
     session: Session = ctx.obj
     from store.engine.services import plan_delay_offsets

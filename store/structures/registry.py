@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.formats.topics import LMQ_PREFIX, REVIVE_PREFIX, TIMER_TOPIC
+from store.formats.topics import LMQ_PREFIX, REVIVE_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, TABLES_OF_5, TIERED
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ STRUCTURES = (
     Structure(
         "delay offsets",
         "delayoffsets",
-        (Trace("config/delayOffset.json"),),
+        (Trace("config/delayOffset.json"), Trace(f"consumequeue/{SCHEDULE_TOPIC}")),
         ("messageDelayLevel",),
         ALL,
         dumped_as="delay",

@@ -7,14 +7,17 @@
     i below the queue's first unit, not yet delivered          lost
     record not in the log                                      lost; assumed if i < d
     REAL_TOPIC is the half topic                               lost: never delivered, like placeholders of salvage
+    no usable REAL_TOPIC or REAL_QID                           lost: no place to be delivered to
     copy found                                                 delivered if i < d, else duplicate: delivered again
+    REAL_TOPIC is the half topic                               lost: never delivered, like placeholders of salvage
+    no usable REAL_TOPIC or REAL_QID                           lost: there is no queue to deliver it to
     i < d                                                      assumed: the copy has expired
     D > T                                                      pending
     an earlier unit of the level blocks delivery               blocked
     else                                                       due
 
 A unit blocks delivery while T < D <= T + delay: the clock went back, or the level's delay was longer. In 4.9 a record
-without a usable REAL_TOPIC or REAL_QID stops its level for ever; 5.3 skips such a record.
+without a usable REAL_TOPIC or REAL_QID stops its level for ever; 5.3 skips it.
 
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask (4.9.8, 5.3.3).
 """
@@ -86,8 +89,13 @@ class DelayLevel:
         return min(max(self.saved_offset or 0, self.min_offset), self.max_offset)
 
 
-def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
-    """Return each level with a queue or saved offset, and each delayed message, as of `time_ms`."""
+def real_queue(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Return topic and queue id of a message's delivery; no broker delivers it without both."""
+    return properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
+
+
+def delay_levels(opened: OpenedStore) -> tuple[list[DelayLevel], dict[int, ConsumeQueue]]:
+    """Return each level with a queue or saved offset, and the queues by level."""
     offsets = read_delay_offsets(opened.layout, opened.fs)
     delays = opened.config.delay_levels_ms
     queues = {queue.queue_id + 1: queue for queue in opened.queues.of_topic(SCHEDULE_TOPIC)}
@@ -101,6 +109,12 @@ def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], 
         )
         for level in sorted({*queues, *offsets})
     ]
+    return levels, queues
+
+
+def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
+    """Return each level with a queue or saved offset, and each delayed message, as of `time_ms`."""
+    levels, queues = delay_levels(opened)
     copies = _Copies(rewritten_records(opened.log))
     messages = [
         message
@@ -168,8 +182,8 @@ class _Level:
     def _judge(self, message: DelayedMessage, record: StoredMessage) -> None:
         properties = record.properties
         message.store_timestamp_ms = record.store_timestamp_ms
-        message.topic, message.uniq_key = properties.get(REAL_TOPIC), record.uniq_key
-        real_queue_id = parse_int(properties.get(REAL_QUEUE_ID, ""))
+        message.uniq_key = record.uniq_key
+        message.topic, real_queue_id = real_queue(properties)
         message.queue_id = -1 if real_queue_id is None else real_queue_id
         message.warnings = list(self._warnings(message, record, properties))
         is_poison = message.topic is None or real_queue_id is None
@@ -183,16 +197,13 @@ class _Level:
         is_done = message.queue_offset < self.level.next_offset
         if message.delivered_log_offset >= 0:
             return DelayState.DELIVERED if is_done else DelayState.DUPLICATE
-        if message.topic == HALF_TOPIC:
+        if message.topic == HALF_TOPIC or is_poison:
             return DelayState.LOST
-        skips_poison = is_poison and self.opened.line.skips_delay_poison
         if is_done:
-            return DelayState.LOST if skips_poison else DelayState.ASSUMED
+            return DelayState.ASSUMED
         if message.deliver_timestamp_ms > self.time_ms:
             return DelayState.PENDING
-        if skips_poison:
-            return DelayState.LOST
-        return DelayState.BLOCKED if self.is_blocked or is_poison else DelayState.DUE
+        return DelayState.BLOCKED if self.is_blocked else DelayState.DUE
 
     def _note_block(self, message: DelayedMessage, *, is_poison: bool) -> None:
         """Set `is_blocked` if this unit blocks delivery of later ones."""

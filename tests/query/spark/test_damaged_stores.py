@@ -295,6 +295,7 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
         "newer",
         "unknown",
         "topic-attribute",
+        "undeliverable-message",
     }
     elsewhere |= {"bad-properties-crc", "copied-crc"}
     own = ("compaction-", "timer-", "dledger-", "rocksdb-", "light-queue-")

@@ -48,17 +48,18 @@ STATES: list[tuple[Any, BrokerLine, bool, bool, str]] = [
     (message(NEXT - 1, copy=0), LINE_4_9, False, False, "delivered"),
     (message(NEXT, copy=0), LINE_4_9, False, False, "duplicate"),
     (message(NEXT - 1), LINE_4_9, False, False, "assumed"),
-    (message(NEXT - 1), LINE_4_9, True, False, "assumed"),
+    (message(NEXT - 1), LINE_4_9, True, False, "lost"),
     (message(NEXT - 1), LINE_5_3, True, False, "lost"),
     (message(NEXT - 1, topic=HALF_TOPIC), LINE_4_9, False, False, "lost"),
     (message(NEXT, copy=7, topic=HALF_TOPIC), LINE_4_9, False, False, "duplicate"),
     (message(), LINE_4_9, False, False, "due"),
     (message(), LINE_4_9, False, True, "blocked"),
-    (message(), LINE_4_9, True, False, "blocked"),
+    (message(), LINE_4_9, True, False, "lost"),
     (message(), LINE_5_3, True, False, "lost"),
     (message(), LINE_5_3, True, True, "lost"),
     (message(deliver_ms=NOW_MS + 1), LINE_4_9, False, True, "pending"),
-    (message(deliver_ms=NOW_MS + 1), LINE_5_3, True, False, "pending"),
+    (message(deliver_ms=NOW_MS + 1), LINE_5_3, True, False, "lost"),
+    (message(copy=0), LINE_4_9, True, False, "duplicate"),
 ]
 
 
@@ -210,7 +211,7 @@ def test_a_copy_is_one_of_after_the_time_or_the_delay(
     ("properties", "state", "queue_id"),
     [
         ({}, "due", 0),
-        ({"REAL_QID": "x"}, "blocked", -1),
+        ({"REAL_QID": "x"}, "lost", -1),
         ({"REAL_TOPIC": ""}, "due", 0),
         ({"REAL_QID": "-1"}, "due", -1),
     ],
@@ -220,7 +221,7 @@ def test_a_message_without_a_real_queue_stops_4_9(properties: dict[str, str], st
     level.copies = _Copies([])
     one = message()
     level._judge(one, full(30, **properties))
-    assert (one.state, one.queue_id, level.is_blocked) == (DelayState(state), queue_id, state == "blocked")
+    assert (one.state, one.queue_id, level.is_blocked) == (DelayState(state), queue_id, state == "lost")
 
 
 def test_a_level_is_one_with_a_queue_or_a_saved_offset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqctl.advice import mended_by
-from store import open_store
+from store import Message, open_store
 from store.errors import StoreError
 from store.files.store_reader import StoreReader
 from store.structures.findings import (
@@ -32,10 +32,11 @@ from store.verbs.check.check import check_files
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store
 from tests.support.random_damage import damage
-from tests.support.stores import SMALL, make_store, recover
+from tests.support.stores import SMALL, make_store, overwrite, recover
 
 SETTINGS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{name}={value}"))
 MENDING = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
+MENDING_DELAYS = ("rebuild delay-offsets",)
 MENDING_5_X = ("rebuild compaction", "rebuild message-database", "rebuild timer")
 
 # Damage to what only the producer can tell: sound bytes to everybody else.
@@ -132,7 +133,7 @@ def test_a_recovery_as_a_broker_loses_what_follows_a_record_with_another_log_off
 def test_every_kind_that_a_command_can_mend_names_one_that_there_is() -> None:
     for one in STRUCTURES:
         one.furniture("check")
-    assert {mended_by(kind, None) for kind in KINDS} - {None} == {*MENDING, *MENDING_5_X}
+    assert {mended_by(kind, None) for kind in KINDS} - {None} == {*MENDING, *MENDING_DELAYS, *MENDING_5_X}
 
 
 def test_check_names_what_mends_a_queue_file_of_another_size(healthy: Path, tmp_path: Path) -> None:
@@ -144,6 +145,23 @@ def test_check_names_what_mends_a_queue_file_of_another_size(healthy: Path, tmp_
     assert "rebuild --queues" in run.err
     assert rmqctl(*SETTINGS, "rebuild", "--queues", "--yes", store=root).code == 0
     assert findings(root) == []
+
+
+def test_check_names_what_takes_a_level_past_a_message_that_says_no_queue(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        store.put_many([Message.of("T", str(number), delay_level=1) for number in range(3)])
+    log = root / "commitlog" / f"{0:020d}"
+    overwrite(log, log.read_bytes().index(b"REAL_QID"), b"REAL_QIE")
+    said = rmqctl("check", store=root).err.splitlines()
+    assert said[:2] == [
+        f"step 1: rmqctl --store {root} delay show (only looks)",
+        f"step 2: rmqctl --store {root} rebuild delay-offsets (reads the whole log; undo takes it back)",
+    ]
+    assert rmqctl(*SETTINGS, "rebuild", "delay-offsets", "--yes", store=root).code == 0
+    assert findings(root) == []
+    shown = rmqctl("delay", "show", "--at", "+1h", "--format", "json", store=root).json
+    assert [one["state"] for one in shown["messages"]] == ["lost", "due", "due"]
 
 
 def test_check_names_no_rebuild_of_queues_over_a_gap_and_rebuild_warns_of_it(tmp_path: Path) -> None:
