@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
@@ -23,6 +22,7 @@ import numpy as np
 from store import kernels
 from store.formats.run import Int64Array, Run
 from store.structures.index.keys import KeyHasher, Keys
+from store.threads import Worker
 
 RUNS_IN_FLIGHT = 4
 FINISH_POLL_S = 0.5
@@ -60,8 +60,8 @@ class FanOut:
     def __init__(self, handlers: Sequence[Handler], *, in_threads: bool = True) -> None:
         self._handlers = handlers
         self._in_threads = in_threads and len(handlers) > 1
-        self._workers: list[_Worker] = []
-        self._first: list[_Worker] = []
+        self._workers: list[_Stage] = []
+        self._first: list[_Stage] = []
         """The workers that get the runs; the other workers get tags codes and keys from the reading worker."""
 
     def dispatch(self, run: Run) -> None:
@@ -80,7 +80,7 @@ class FanOut:
         if keys is None:
             units = None
         others = [handler for handler in self._handlers if handler is not keys and handler is not units]
-        self._workers = [_Worker(f"{type(handler).__name__}.dispatch", handler.dispatch) for handler in others]
+        self._workers = [_Stage(f"{type(handler).__name__}.dispatch", handler.dispatch) for handler in others]
         self._first = list(self._workers)
         if keys is not None:
             readers = _readers(units, keys)
@@ -115,18 +115,18 @@ class FanOut:
             worker.finish()
 
 
-def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
+def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Stage]:
     """Return the worker that reads properties, then the workers that it feeds: the order to end them."""
     hasher = KeyHasher(with_tags=keys.with_tags)
-    key_putter = _Worker(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
+    key_putter = _Stage(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
 
     def read_keys(run: Run) -> None:
         for piece in hasher.keys_of(run):
             key_putter.give((run, piece.copy()))
 
     if units is None:
-        return [_Worker("read_keys", read_keys), key_putter]
-    unit_putter = _Worker(f"{type(units).__name__}.put_units", lambda item: units.put_units(*item))
+        return [_Stage("read_keys", read_keys), key_putter]
+    unit_putter = _Stage(f"{type(units).__name__}.put_units", lambda item: units.put_units(*item))
 
     def read_requests(run: Run) -> None:
         codes = np.empty(run.count, np.int64)
@@ -134,10 +134,10 @@ def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
             key_putter.give((run, piece.copy()))
         unit_putter.give((run, codes))
 
-    return [_Worker("read_requests", read_requests), key_putter, unit_putter]
+    return [_Stage("read_requests", read_requests), key_putter, unit_putter]
 
 
-class _Worker:
+class _Stage:
     """A thread that calls `work` with one item after the other."""
 
     def __init__(self, name: str, work: Callable[[Any], None]) -> None:
@@ -146,7 +146,7 @@ class _Worker:
         self._items: queue.Queue[Any] = queue.Queue(RUNS_IN_FLIGHT)
         self._dropped = False
         # A daemon, so that a second interrupt does not wait for it.
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = Worker(self._run, name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

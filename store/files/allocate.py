@@ -22,6 +22,7 @@ from store.files.filesystem import Filesystem
 from store.files.mapped_file import MappedFile
 from store.files.transient_pool import TransientStorePool
 from store.layout import segment_name
+from store.threads import Worker
 
 
 class _Request:
@@ -53,7 +54,7 @@ class AllocateMappedFileService:
         self._ahead: dict[Path, _Request] = {}
         self._todo: deque[_Request] = deque()
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._thread: Worker | None = None
 
     def take(self, folder: Path, file_start: int, size: int, next_folder: Path | None = None) -> MappedFile:
         """Return the file that starts at `file_start`; StoreIOError when it can't be created.
@@ -93,7 +94,7 @@ class AllocateMappedFileService:
                 request = self._ahead[wanted.path] = wanted
                 self._todo.append(wanted)
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name=type(self).__name__)
+                    self._thread = Worker(self._run, type(self).__name__)
                     self._thread.start()
                 self._lock.notify_all()
             return request

@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Thread
 
 from store.errors import StoreError
 from store.files.filesystem import Descriptor, Filesystem
+from store.threads import Worker
 
 LONGEST_S = 0.2
 """Longer than the imports take on a busy machine."""
@@ -35,7 +35,7 @@ class EarlyRead:
         self._fs = fs or Filesystem()
         self._is_over = False
         # A hanging device must not block the end of the process.
-        self._thread = Thread(target=self._run, name="early read", daemon=True)
+        self._thread = Worker(self._run, "early read", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -9,11 +9,12 @@ the device would be idle while the scan works on a window.
 
 from __future__ import annotations
 
-from threading import Condition, Thread
+from threading import Condition
 from typing import ClassVar, Protocol
 
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
+from store.threads import Worker
 
 AHEAD_BYTES = 48 << 20
 """Limit for all scans of the process together. With the windows of two scans it is below the 128 MiB that a command
@@ -47,7 +48,7 @@ class ReadAhead:
         self._error: BaseException | None = None
         self._changed = Condition()
         # A scan that is never closed must not block the end of the process.
-        self._thread = Thread(target=self._run, name="read ahead", daemon=True)
+        self._thread = Worker(self._run, "read ahead", daemon=True)
         self._walks.add(self)
         self._thread.start()
 

@@ -12,7 +12,7 @@ import pytest
 from store import kernels
 from store.config import StoreConfig
 from store.dispatch.dispatcher import Dispatcher
-from store.dispatch.fan_out import FanOut, _Worker
+from store.dispatch.fan_out import FanOut, _Stage
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.mapping import PAGE_SIZE
@@ -350,7 +350,7 @@ def threads_of_builders() -> list[str]:
 
 @pytest.mark.parametrize("place", ["finish", "give", "start"])
 def test_an_interrupt_at_any_place_leaves_no_thread_behind(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, method, calls = SmallLog(), getattr(_Worker, place), []
+    log, method, calls = SmallLog(), getattr(_Stage, place), []
     log.put_many(200)
 
     def interrupted(worker: object, *arguments: object, **named: object) -> object:
@@ -359,7 +359,7 @@ def test_an_interrupt_at_any_place_leaves_no_thread_behind(place: str, monkeypat
             raise KeyboardInterrupt
         return method(worker, *arguments, **named)
 
-    monkeypatch.setattr(_Worker, place, interrupted)
+    monkeypatch.setattr(_Stage, place, interrupted)
     with pytest.raises(KeyboardInterrupt), FanOut([Coded(), Keyed(), Collector()]) as builders:
         log.dispatch_to(builders)
     assert not threads_of_builders()

@@ -19,9 +19,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from store.errors import StoreError
+from store.threads import Worker
 
 MOST_CONNECTIONS = 100
 IDLE_S = 60.0
@@ -118,11 +120,10 @@ class Listener:
         self._serve = serve
         self._refusal = refusal
         self._lock = threading.Lock()
-        self._peers: dict[Peer, threading.Thread] = {}
+        self._peers: dict[Peer, Worker] = {}
         self._ending = threading.Event()
         self._threads = [
-            threading.Thread(target=work, name=f"{name} {work.__name__}", daemon=True)
-            for work in (self._accept_all, self._end_idle)
+            Worker(work, f"{name} {work.__name__}", daemon=True) for work in (self._accept_all, self._end_idle)
         ]
 
     @property
@@ -148,8 +149,7 @@ class Listener:
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+            thread.join()
         self._server.close()
         before_end()
         # The second shutdown is for peers that do not read their answer: they must not keep the store open.
@@ -189,7 +189,7 @@ class Listener:
         if not self._end_quietest("limit", self.limits.allowed):
             self._refuse(connection)
             return
-        thread = threading.Thread(target=self._serve_peer, args=(peer,), name=f"{self.name} connection", daemon=True)
+        thread = Worker(partial(self._serve_peer, peer), f"{self.name} connection", daemon=True)
         with self._lock:
             self._peers[peer] = thread
         try:

@@ -35,6 +35,7 @@ from store.engine.ha.protocol import (
 )
 from store.errors import StoreError
 from store.structures.commitlog.readable_log import ReadableLog
+from store.threads import Worker
 
 if TYPE_CHECKING:
     from store.reading.message_store import MessageStore
@@ -234,15 +235,14 @@ class _Connection:
 
     def run(self) -> None:
         """Read in this thread and write in another, until the connection ends."""
-        writer = threading.Thread(target=self._write, name="HA write", daemon=True)
+        writer = Worker(self._write, "HA write", daemon=True)
         reason = "the slave closed"
         try:
             writer.start()
             reason = self._read()
         finally:
             self.end(reason)
-            if writer.ident is not None:
-                writer.join()
+            writer.join()
 
     def end(self, reason: str) -> None:
         """End the connection once."""

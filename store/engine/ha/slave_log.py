@@ -24,6 +24,7 @@ from store.engine.ha.unwritten import ByteArray, unwritten
 from store.errors import Diverged, LinkLost, ReplicationError, StoreError
 from store.formats.run import Run
 from store.structures.commitlog.readable_log import ReadableLog
+from store.threads import Worker
 
 TORN = "torn"
 """The code of a difference that a power cut explains."""
@@ -154,7 +155,7 @@ class HAClient:
         self._stopping = threading.Event()
         options = ReceiveOptions(follow=True, should_stop=self._should_stop, on_lost=self._note_lost)
         self._receiver = Receiver(address, SlaveLog(log), options)
-        self._thread = threading.Thread(target=self._run, name="HAClient")
+        self._thread = Worker(self._run, "HAClient")
 
     def start(self) -> None:
         """Begin to copy."""
@@ -163,8 +164,7 @@ class HAClient:
     def stop(self) -> None:
         """Stop, and return once everything received is durable."""
         self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
 
     def _should_stop(self) -> bool:
         # A program that ends without closing its store must not hang.

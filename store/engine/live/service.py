@@ -27,6 +27,7 @@ from typing import ClassVar
 from store.errors import StoreError, is_no_space, is_passing
 from store.files.mapped_file_queue import MappedFileQueue
 from store.opened.checkpoint import StoreCheckpoint
+from store.threads import Worker
 
 RETRY_S = 1.0
 LOOKS_UP_S = 0.5
@@ -54,7 +55,7 @@ class ServiceThread(ABC):
         # Releasing the lock wakes the thread: an Event needs several locks per round.
         self._alarm = threading.Lock()
         self._alarm.acquire()
-        self._thread = threading.Thread(target=self._run, name=type(self).__name__)
+        self._thread = Worker(self._run, type(self).__name__)
 
     def start(self) -> None:
         self._thread.start()
@@ -63,8 +64,7 @@ class ServiceThread(ABC):
         """Stop, and return after the last work; a service that was never started has none."""
         self._stopping.set()
         self._ring()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
 
     def wakeup(self) -> None:
         """End the sleep early."""

@@ -31,6 +31,7 @@ from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 from store.structures.index.index_file import IndexFile
 from store.structures.index.keys import KeyHasher, Keys
+from store.threads import Worker
 
 LOG_OFFSET = COLUMN_NAMES.index("log_offset")
 READ_WHOLE_BYTES = 64 << 20
@@ -110,7 +111,7 @@ class IndexService:
         self._on_full = on_full
         self.with_tags = with_tags
         self._hasher = KeyHasher(with_tags=with_tags)
-        self._flushing: threading.Thread | None = None
+        self._flushing: Worker | None = None
         self._flush_failure: StoreError | None = None
         self.creation_pauses_s: Sequence[float] = ()
         """Pauses before further tries to create a file that the disk refuses."""
@@ -252,7 +253,7 @@ class IndexService:
                         return
                     time.sleep(pause_s)
 
-        self._flushing = threading.Thread(target=work, name="FlushIndexFile")
+        self._flushing = Worker(work, "FlushIndexFile")
         self._flushing.start()
 
     def _create_with_patience(self) -> IndexFile:
