@@ -132,7 +132,7 @@ class WritableStore(MessageStore, LiveStore):
     ) -> PutResult:
         """Append a message of another store, with its former store time if one is given.
 
-        as_stored  whether the message is not delayed again
+        as_stored  whether the message is not delayed again, and keeps a port that no client decodes
         waits      whether to wait for disk and slaves, as settings and message require
 
         Call it from one thread: a concurrent put may get the same store time.

@@ -15,6 +15,7 @@ from store.errors import BadRequest
 _TEXT = re.compile(r"\[?([0-9a-fA-F.:]+)\]?:(-?[0-9]+)")
 IPV4_HOST_SIZE = 4 + 4
 IPV6_HOST_SIZE = 16 + 4
+MAX_PORT = 0xFFFF
 
 
 class Host(NamedTuple):
@@ -63,6 +64,17 @@ def encode_host(host: Host) -> bytes:
 
     Cached, as the records of a broker have the same few hosts."""
     return host.address + host.port.to_bytes(4, "big", signed=True)
+
+
+def port_fault(born_host: Host, store_host: Host) -> str:
+    """Return why a Java client cannot decode a record with these hosts, empty if it can.
+
+    InetSocketAddress refuses the port, and the client drops all messages of the pull (MessageDecoder.decode, 4.9.8).
+    """
+    for name, host in (("born_host", born_host), ("store_host", store_host)):
+        if not 0 <= host.port <= MAX_PORT:
+            return f"the port of {name} is not 0 to {MAX_PORT}: {host.port}"
+    return ""
 
 
 LOCALHOST = Host(b"\x7f\x00\x00\x01", 10911)

@@ -58,7 +58,7 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
         return PutManyResult.of([log.put(messages.message(row)) for row in range(len(messages))])
     if log.rules.line.ends_with_separator:
         messages = _with_separators(messages)
-    return _put_rows(log, messages, lambda row: log.put(messages.message(row)))
+    return _put_rows(log, messages, lambda row: log.put(messages.message(row)), as_stored=False)
 
 
 def put_many_replayed(
@@ -76,7 +76,7 @@ def put_many_replayed(
     has_inner = (messages.numbers["sys_flag"] & INNER_BATCH).any()
     if has_inner or _needs_care(log, messages) or (not as_stored and messages.find_in_properties(DELAY_MARK)):
         return PutManyResult.of([put_one(row) for row in range(len(messages))])
-    return _put_rows(log, messages, put_one, store_timestamps_ms)
+    return _put_rows(log, messages, put_one, store_timestamps_ms, as_stored=as_stored)
 
 
 def _needs_care(log: CommitLog, messages: MessageColumns) -> bool:
@@ -94,10 +94,12 @@ def _put_rows(
     messages: MessageColumns,
     put_one: Callable[[int], PutResult],
     store_timestamps_ms: Int64Array | None = None,
+    *,
+    as_stored: bool,
 ) -> PutManyResult:
     """Append the accepted rows; `put_one` returns the refusal of each other row."""
     result = PutManyResult.empty(len(messages))
-    refused = log.rules.refuse_rows(messages)
+    refused = log.rules.refuse_rows(messages, as_stored=as_stored)
     for row in np.flatnonzero(refused).tolist():
         result.refused[row] = put_one(row)
     _BulkPut(log, messages, np.flatnonzero(~refused), result, store_timestamps_ms).run()

@@ -38,6 +38,7 @@ from store.files import lost_pages
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
 from store.formats.given import check_message, check_number
+from store.formats.host import port_fault
 from store.formats.inner_batch import at_queue_offset
 from store.formats.message import (
     BLANK_SIZE,
@@ -164,17 +165,17 @@ class CommitLog(ReadableLog):
     def _put_by_steps(self, message: Message) -> PutResult:
         """Append one message of any kind; put_message takes the usual ones."""
         check_message(message)
+        if fault := port_fault(message.born_host, message.store_host):
+            return illegal(fault)
         queue = self._queues.get((message.topic, message.queue_id))
         if queue is None:
-            refused = self.rules.refuse_place(message.topic, message.queue_id)
-            if refused:
+            if refused := self.rules.refuse_place(message.topic, message.queue_id):
                 return illegal(refused)
             queue = self.put_queue(message.topic, message.queue_id)
         properties = message.properties
         # `in` first tries the mark as a number, and that exception takes 0.2 us.
         if properties and properties.find(DELAY_MARK) >= 0 and is_queued(message.sys_flag):
-            refused = self.rules.refuse_delayed(message)
-            if refused:
+            if refused := self.rules.refuse_delayed(message):
                 return illegal(refused)
             message = self.rules.delayed(message)
             queue = self.put_queue(message.topic, message.queue_id)
@@ -203,17 +204,16 @@ class CommitLog(ReadableLog):
     def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
         """Append a message of another store, with that store's time if one is given.
 
-        as_stored  True: a delayed message is not delayed again
+        as_stored  True: a delayed message is not delayed again, and a port that no client decodes is kept
         """
         check_message(message)
         if store_timestamp_ms is not None:
             check_number("store_timestamp_ms", store_timestamp_ms, 64)
-        refused = self.rules.refuse_place(message.topic, message.queue_id)
-        if refused:
+        fault = "" if as_stored else port_fault(message.born_host, message.store_host)
+        if refused := fault or self.rules.refuse_place(message.topic, message.queue_id):
             return illegal(refused)
         if not as_stored and DELAY_MARK in message.properties and is_queued(message.sys_flag):
-            refused = self.rules.refuse_delayed(message)
-            if refused:
+            if refused := self.rules.refuse_delayed(message):
                 return illegal(refused)
             message = self.rules.delayed(message)
         queue = self.put_queue(message.topic, message.queue_id)
@@ -236,13 +236,14 @@ class CommitLog(ReadableLog):
         hosts = self._parts.hosts
         if hosts.born is not message.born_host or hosts.stored is not message.store_host:
             hosts = PutHosts.of(message)
-            # This may overwrite another thread's new tail. file_for then finds it again, as the old tail has no room.
-            self._parts = self._parts._replace(hosts=hosts)
+            # put_message takes further messages with these hosts, and checks no ports.
+            if not port_fault(message.born_host, message.store_host):
+                # This may overwrite another thread's new tail. file_for finds it again, as the old tail has no room.
+                self._parts = self._parts._replace(hosts=hosts)
         body, properties = message.body, message.properties
         size = queue.base_size + hosts.extra_size + len(body) + len(properties)
         if size > self._max_record or len(body) > self._max_body or len(properties) > MAX_PROPERTIES_SIZE:
             return self.rules.too_large(message, size)
-
         born_ms = message.born_timestamp_ms
 
         def append(tail: PutTail, gate: bytearray, time_ms: int) -> int:
@@ -381,8 +382,7 @@ class CommitLog(ReadableLog):
     def _write(self, file: MappedFile, position: int, record: bytes) -> None:
         buffer, end = file.write_buffer, position + len(record)
         # 8 bytes for a blank are always left, so this stays within the segment.
-        if buffer[end : end + BLANK_SIZE] != _ZEROS:
-            self.close_stale_tail(file, end)
+        self.close_stale_tail(file, end)
         buffer[position:end] = record
         lost_pages.require_none()
         file.wrote = end

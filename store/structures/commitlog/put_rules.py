@@ -19,6 +19,7 @@ from store.config import StoreConfig
 from store.errors import BadRequest
 from store.formats import properties as props
 from store.formats.given import check_property
+from store.formats.host import port_fault
 from store.formats.java import utf16_length
 from store.formats.message import (
     BLANK_SIZE,
@@ -79,6 +80,8 @@ class PutRules:
                 return illegal("a batch cannot be part of a transaction")
             if is_batch and props.DELAY in props.decode_properties(message.properties):
                 return illegal("a batch cannot be delayed")
+            if fault := port_fault(message.born_host, message.store_host):
+                return illegal(fault)
             size = record_size(len(message.body), len(topic), len(message.properties))
             if len(message.body) > self.max_body or size > self.max_record:
                 return self.too_large(message, size)
@@ -86,7 +89,7 @@ class PutRules:
                 return self.too_large(message, size)
         return None
 
-    def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
+    def refuse_rows(self, messages: MessageColumns, *, as_stored: bool = False) -> npt.NDArray[np.bool_]:
         """Mark the rows that a put would refuse; putting such a row alone returns the reason."""
         topics = [topic.encode() for topic in messages.topics]
         bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
@@ -98,6 +101,8 @@ class PutRules:
         too_large = (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
         too_large |= messages.numbers["queue_id"] < 0
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
+        if not as_stored:
+            refused |= np.array([bool(port_fault(*pair)) for pair in pairs], bool)[pair_of]
         return refused
 
     def refuse_place(self, topic: str, queue_id: int) -> str:
