@@ -33,8 +33,10 @@ _PIPE_SIZE = 1 << 20
 """The most that Linux gives a pipe of a user without privileges."""
 NEWLINE = b"\n"
 _PARQUET_ROWS = 64
-_WHOLE = re.compile("-?[0-9]{1,20}")
 """Rows that are read at a time, as each may have a body of 4 MiB."""
+_WHOLE = re.compile("-?[0-9]{1,20}")
+_FAR_YEAR = re.compile("(0000|[+-][0-9]{1,6}|[0-9]{5,6})(-[0-9]{2}-.*)")
+_MS_OF_400_YEARS = 146_097 * 86_400_000
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 Cells = Mapping[str, Any]
@@ -241,6 +243,11 @@ def _milliseconds(value: object, name: str) -> int:
         return value
     if not isinstance(value, str):
         raise ValueError(f"{name} is not a time: {value!r}")
+    past_ms = 0
+    if far := _FAR_YEAR.fullmatch(value):
+        # The calendar repeats after 400 years. A datetime has the years 1 to 9999.
+        cycles = (int(far[1]) - 2000) // 400
+        value, past_ms = f"{int(far[1]) - cycles * 400}{far[2]}", cycles * _MS_OF_400_YEARS
     moment = datetime.fromisoformat(value)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    return (moment - EPOCH) // timedelta(milliseconds=1) + past_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -81,9 +82,12 @@ def run(
     if only_sound:
         where = f"({where}\n) and crc_ok" if where is not None else "crc_ok"
     condition = and_store_times(session, where, since, until)
-    inner = list[int]()
+    inner, null_times = list[int](), Counter[str]()
     to_lines = RecordLines(to_line, with_body=not no_body).texts
-    export = Export(kind.value, condition, columns, not no_body, to_line, to_lines, limit=limit, on_inner=inner.append)
+    export = Export(
+        kind.value, condition, columns, not no_body, to_line, to_lines, limit=limit, on_inner=inner.append,
+        on_null_times=lambda name, number: null_times.update({name: number}),
+    )  # fmt: skip
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
@@ -92,6 +96,9 @@ def run(
             return None
         tables.export(to, export)
     _warn_of_inner(session, sum(inner))
+    for name, number in sorted(null_times.items()):
+        empty = f"{name} is left empty for {count(number, 'message')}: no table holds such a time"
+        session.warn(f"{empty}, and `put --input` refuses these rows; export them as jsonl")
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     size = sum(path.stat().st_size for path in files)
     facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}

@@ -21,7 +21,7 @@ from store.query.embedded.bound import check_condition
 from store.query.embedded.dataset import OnProgress
 from store.query.embedded.engine import MESSAGES_WITH_RECORDS, Engine
 from store.query.tables.dialect import for_duckdb
-from store.query.tables.export import DAY, Export, published, require_to_line
+from store.query.tables.export import DAY, TIMES, Export, published, require_to_line
 from store.query.tables.json_values import plain
 from store.query.tables.schema import MESSAGES, OUTER, RECORD
 from store.structures.commitlog.arrow_columns import bytes_of
@@ -58,6 +58,9 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
         try:
             for batch in answer:
                 export.on_inner(_inner_count(batch))
+                for name, column in zip([*written.names, *export.partition_by], batch.columns, strict=True):
+                    if name in TIMES and column.null_count and export.kind != "jsonl":
+                        export.on_null_times(name, column.null_count)
                 for place, rows in _by_partition(batch, count, export.partition_by):
                     files.write(place, rows)
         finally:

@@ -20,7 +20,7 @@ from store.query.spark.damage import FOLDER
 from store.query.spark.described import to_json_row
 from store.query.spark.job import Progress, errors_as_sentences, watched
 from store.query.tables.dialect import for_spark
-from store.query.tables.export import DAY, Export, ToLine, published, require_to_line
+from store.query.tables.export import DAY, TIMES, Export, ToLine, published, require_to_line
 from store.query.tables.json_values import Row, unique_names
 from store.query.tables.query_text import check_is_query, columns_named, is_translated, tables_named
 from store.query.tables.schema import OUTER, RECORD, ddl
@@ -94,18 +94,28 @@ def write_export(
     outer: bool = False,
 ) -> None:
     """Write the messages as files under `target`; `target` must not exist."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import col, count_if
+
+    null_times = Observation()
     with published(target) as folder, errors_as_sentences(), watched(spark, progress):
         columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
         if export.kind == "jsonl":
             frame = _lines(frame, export)
-        elif export.kind == "csv":
+        else:
+            frame = frame.observe(null_times, *(count_if(col(name).isNull()).alias(name) for name in TIMES))
+        if export.kind == "csv":
             frame = _flat(frame)
         writer = frame.write.format(_SPARK_FORMAT[export.kind])
         writer = writer.options(**_CSV) if export.kind == "csv" else writer
         (writer.partitionBy(*export.partition_by) if export.partition_by else writer).save(str(folder.absolute()))
         for path in folder.rglob("part-*.txt"):
             path.rename(path.with_suffix(".jsonl"))
+    if export.kind != "jsonl":
+        for name, count in null_times.get.items():
+            if count:
+                export.on_null_times(name, count)
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:

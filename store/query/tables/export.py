@@ -21,6 +21,8 @@ from store.query.tables.schema import MESSAGES
 FORMATS = ("parquet", "jsonl", "csv")
 DAY = "day"
 ToLine = Callable[[bytes, int | None], str]
+TIMES = ("born_timestamp", "store_timestamp")
+"""Columns of messages that are null for a time beyond those of a table."""
 STDOUT = "-"
 """The target that is no folder but a stream of lines."""
 
@@ -35,6 +37,7 @@ class Export:
     partition_by  columns that make folders, as topic=T/day=2026-11-21
     to_line       for jsonl: the line of a stored record; of an inner message with its outer queue offset
     on_inner      called in this process with numbers of messages that lay inside records of several
+    on_null_times called with a column of TIMES and a number of its rows without a time; not for jsonl
     to_lines      the lines of many, with their ends: of their bytes, and the place and size of each
     """
 
@@ -46,6 +49,7 @@ class Export:
     to_lines: Callable[[memoryview, Int64Array, Int64Array], Iterator[str]] | None = None
     limit: int | None = None
     on_inner: Callable[[int], None] = lambda _: None
+    on_null_times: Callable[[str, int], None] = lambda _name, _count: None
 
     @property
     def columns(self) -> dict[str, str]:

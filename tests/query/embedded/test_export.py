@@ -162,3 +162,44 @@ def test_a_partition_without_a_value_has_a_folder_of_its_own(store: Path, tmp_pa
     target = exported(store, tmp_path / "out", "parquet", "--partition-by", "tags")
     names = sorted(unquote(path.name) for path in target.iterdir())
     assert names == ["tags=__HIVE_DEFAULT_PARTITION__", "tags=t,1"]
+
+
+LAST_MS = (1 << 63) // 1000 - 1
+"""The last time whose microseconds have 64 bits."""
+TABLE_TIMES = [-LAST_MS, -62_167_219_200_001, -1, 0, 253_402_300_800_000, LAST_MS]
+LEFT_EMPTY = [
+    f"warning: {name} is left empty for {count} messages: no table holds such a time, and `put --input` refuses these "
+    "rows; export them as jsonl"
+    for name, count in (("born_timestamp", 3), ("store_timestamp", 2))
+]
+
+
+def of_times(root: Path, pairs: list[tuple[int, int]]) -> Path:
+    with open_store(root, read_only=False, settings=SMALL) as opened:
+        for born_ms, stored_ms in pairs:
+            message = Message.of("T", "x", born_timestamp_ms=born_ms)
+            assert opened.put_replayed(message, store_timestamp_ms=stored_ms).is_ok
+    return root
+
+
+@pytest.mark.leaves_damage  # store times that go back
+@pytest.mark.parametrize("words", [[], ["--limit", "9"], ["--partition-by", "store_timestamp,born_timestamp"]])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_times_beyond_those_of_a_table_are_counted_by_column(kind: str, words: list[str], tmp_path: Path) -> None:
+    root = of_times(tmp_path / "s", [(LAST_MS + 1, 1), (-LAST_MS - 1, LAST_MS + 1), (1 << 62, -(1 << 62)), (1, 1)])
+    run = rmqctl("export", "--to", tmp_path / "out", "--as", kind, *words, store=root)
+    assert run.code == 0
+    assert [line for line in run.err.splitlines() if "timestamp" in line] == (LEFT_EMPTY if kind != "jsonl" else [])
+
+
+@pytest.mark.leaves_damage  # store times that go back
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_each_time_of_a_table_comes_back(kind: str, tmp_path: Path) -> None:
+    root = of_times(tmp_path / "s", [(time_ms, time_ms) for time_ms in TABLE_TIMES])
+    out = exported(root, tmp_path / "out", kind)
+    settings = [f"--set={name}={value}" for name, value in SMALL.items()]
+    again = tmp_path / "again"
+    run = rmqctl(*settings, "put", "--input", out, "--as-stored", "--keep-times", store=again)
+    assert (run.code, run.err) == (0, "")
+    log = f"commitlog/{0:020d}"
+    assert (again / log).read_bytes() == (root / log).read_bytes()

@@ -14,6 +14,7 @@ import pytest
 
 from rmqctl.exit_codes import USAGE
 from rmqctl.messages import message_line
+from store import Message, open_store
 from store.query.spark.described import to_json_row
 from store.query.spark.query import register_views, run_query, write_export
 from store.query.tables.export import Export
@@ -22,6 +23,7 @@ from tests.support.five_stores import five
 from tests.support.golden import golden
 from tests.support.processes import command_line, run
 from tests.support.spark_stores import records_of
+from tests.support.stores import SMALL
 
 NORMAL = [str(golden("normal").store)]
 
@@ -87,6 +89,20 @@ def test_a_line_names_the_outer_record(spark: Any, tmp_path: Path) -> None:
 def test_a_limit_is_of_all_parts(spark: Any, tmp_path: Path) -> None:
     write_export(spark, NORMAL, tmp_path / "out", Export("jsonl", limit=3, to_line=message_line))
     assert sum(len(path.read_text().splitlines()) for path in (tmp_path / "out").glob("*.jsonl")) == 3
+
+
+@pytest.mark.leaves_damage  # store times that go back
+@pytest.mark.turns(3)
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_times_beyond_those_of_a_table_are_counted_by_column(kind: str, spark: Any, tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", read_only=False, settings=SMALL) as store:
+        for born_ms, stored_ms in ((1 << 62, 1), (-(1 << 62), 1 << 62), (1, 1)):
+            store.put_replayed(Message.of("T", "x", born_timestamp_ms=born_ms), store_timestamp_ms=stored_ms)
+    counts: dict[str, int] = {}
+    export = Export(kind, to_line=message_line, on_null_times=counts.__setitem__)
+    write_export(spark, [str(tmp_path / "s")], tmp_path / "out", export)
+    assert counts == ({} if kind == "jsonl" else {"born_timestamp": 2, "store_timestamp": 1})
 
 
 @pytest.mark.turns(3)
