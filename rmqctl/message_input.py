@@ -135,9 +135,11 @@ def _require_no_other_properties(row: Mapping[str, object], stored: bytes) -> No
     """Raise ValueError if another name, edited by the user, differs from property_bytes."""
     said = decode_properties(stored)
     shown: dict[str, object] = {"properties": said, "keys": [key for key in said.get("KEYS", "").split(" ") if key]}
-    shown |= {"tags": said.get("TAGS"), "uniq_key": said.get("UNIQ_KEY")}
+    shown |= {"tags": said.get("TAGS"), "uniq_key": said.get("UNIQ_KEY"), "delay_level": said.get("DELAY")}
+    level = row.get("delay_level")
+    given = {**row, "delay_level": str(level) if level else None}
     for name, value in shown.items():
-        if name in row and row[name] != value:
+        if name in row and given[name] != value:
             raise ValueError(f"{name} and property_bytes differ; leave property_bytes out to put what {name} says")
 
 

@@ -192,11 +192,15 @@ def _message(row: Cells) -> dict[str, object]:
     found["body"] = _base64(row["body"], "body")
     if row.get("outer_queue_offset") not in (None, ""):
         found["outer_queue_offset"] = _whole(row["outer_queue_offset"], "outer_queue_offset")
-    properties = row["properties"]
+    found["properties"] = _properties(row["properties"])
     if row["property_bytes"]:
         found["property_bytes"] = _base64(row["property_bytes"], "property_bytes")
-    else:
-        found["properties"] = _properties(properties)
+    # The parser compares them with the properties.
+    found |= {name: _text(row[name], name) for name in ("tags", "uniq_key") if row.get(name)}
+    if row.get("keys"):
+        found["keys"] = _keys(row["keys"])
+    if row.get("delay_level") not in (None, ""):
+        found["delay_level"] = _whole(row["delay_level"], "delay_level")
     return found
 
 
@@ -225,6 +229,16 @@ def _properties(value: object) -> object:
         return json.loads(value or "{}")
     except RecursionError:
         raise ValueError("properties has brackets inside brackets without end") from None
+
+
+def _keys(value: object) -> object:
+    """Return keys as a list or a producer's text; CSV has a list as JSON."""
+    if not isinstance(value, str) or not value.startswith("["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("keys is not a list of texts") from None
 
 
 def _base64(value: object, name: str) -> str:

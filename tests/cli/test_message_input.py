@@ -148,6 +148,8 @@ BYTES = base64.b64encode(b"KEYS\x01a  b\x02TAGS\x01t\x02").decode()
         ({"keys": ["a"]}, "keys"),
         ({"tags": "u"}, "tags"),
         ({"uniq_key": "u"}, "uniq_key"),
+        ({"delay_level": 0}, ""),
+        ({"delay_level": 3}, "delay_level"),
         ({"properties": {"TAGS": "t"}}, "properties"),
     ],
 )

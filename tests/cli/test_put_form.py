@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import zlib
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rmqctl.exit_codes import OK, USAGE
@@ -357,6 +360,65 @@ def test_a_file_that_is_no_export_is_wrong_usage(name: str, content: bytes, says
     (tmp_path / name).write_bytes(content)
     run = rmqctl(*SHORT_LOG, "put", "--from", tmp_path / name, store=tmp_path / "store")
     assert (run.code, says in run.err, run.err.count("\n")) == (USAGE, True, 1), run.err
+
+
+def changed_table(store: Path, folder: Path, kind: str, changed: dict[str, Any]) -> Path:
+    """An export of the store as a table, with other values in its second row."""
+    rmqctl("export", "--to", folder / "out", "--as", kind, store=store)
+    (path,) = (folder / "out").iterdir()
+    if kind == "parquet":
+        table = pq.read_table(path)
+        rows = [row | {"delay_level": None} for row in table.to_pylist()]
+        rows[1] |= changed
+        pq.write_table(pa.Table.from_pylist(rows, table.schema.append(pa.field("delay_level", pa.int32()))), path)
+        return path
+    rows = [row | {"delay_level": ""} for row in csv.DictReader(path.read_text().splitlines())]
+    rows[1] |= {
+        name: base64.b64encode(value).decode() if isinstance(value, bytes) else
+        json.dumps(value) if isinstance(value, list) else value
+        for name, value in changed.items()
+    }  # fmt: skip
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+OF_BYTES = "{0} and property_bytes differ; leave property_bytes out to put what {0} says"
+OF_PROPERTIES = "{} and the property {} differ; leave one of them out"
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"tags": "u"}, OF_PROPERTIES.format("tags", "TAGS")),
+        ({"uniq_key": "u"}, OF_PROPERTIES.format("uniq_key", "UNIQ_KEY")),
+        ({"keys": ["a", "c"]}, OF_PROPERTIES.format("keys", "KEYS")),
+        ({"delay_level": 4}, OF_PROPERTIES.format("delay_level", "DELAY")),
+        ({"property_bytes": b"TAGS\1t"}, OF_BYTES.format("properties")),
+        ({"tags": "t", "uniq_key": "x", "keys": ["a", "b"], "delay_level": 3}, None),
+    ],
+)
+def test_two_values_of_one_property_in_a_table_are_refused_with_column_and_row(
+    changed: dict[str, Any], problem: str | None, kind: str, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "s", read_only=False, settings=SETTINGS) as store:
+        first = Message.of("T", "x")
+        second = Message.of("T", "x", tags="t", keys=["a", "", "b"], uniq_key="x", delay_level=3)
+        for message in (first, second):
+            store.put_replayed(message)
+    path = changed_table(tmp_path / "s", tmp_path, kind, changed)
+    run = rmqctl(*SHORT_LOG, "put", "--input", path, "--as-stored", store=tmp_path / "new")
+    if problem is not None:
+        refusal = f"rmqctl: Invalid value for --input: row 2: {problem} (see rmqctl put --help)"
+        assert (run.code, run.err.splitlines()[-1]) == (USAGE, refusal)
+        return
+    assert run.code == OK, run.err
+    with open_store(tmp_path / "new") as store:
+        assert [one.property_text for one in store.messages("T", 0)] == [first.properties, second.properties]
 
 
 def test_an_export_without_bodies_is_not_put_as_messages_without_one(with_bad_bodies: Path, tmp_path: Path) -> None:
