@@ -332,7 +332,7 @@ def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool)
     status = "FOUND" if found else "NOT_FOUND"
     verdict = f"{count(len(found), 'message')} of {asked.topic} with the {asked.what}"
     tables = [Table("messages", table, ("queue_id", *rows.columns), names=rows.names)]
-    return Result("get", {"status": status}, tables, exit_code, verdict)
+    return Result("get", {"status": status, "is_limited": answer.is_limited}, tables, exit_code, verdict)
 
 
 def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:

@@ -89,7 +89,8 @@ def run(
     exit_code = OK if found and not (rows.unsound_count or answer.damaged) else FINDINGS
     verdict = f"{count(len(found), 'message')} of {topic} with the {asked.what}"
     verdict += f", {count(answer.damaged_count, 'record')} unreadable" if answer.damaged else ""
-    return Result("index-query", {"message_count": len(found)}, tables, exit_code, verdict)
+    facts = {"message_count": len(found), "is_limited": answer.is_limited}
+    return Result("index-query", facts, tables, exit_code, verdict)
 
 
 def _files(answer: QueryResult) -> list[dict[str, str]]:

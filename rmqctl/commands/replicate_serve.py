@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.options import MOST_CONNECTIONS, Connections
+from rmqctl.options import MOST_CONNECTIONS, Connections, listen_address
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ HEARTBEAT_S = 0.5
 
 def run(
     ctx: typer.Context,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for slaves; port 0 chooses a free port.")],
+    listen: Annotated[
+        str,
+        typer.Option(metavar="[HOST:]PORT", help="For slaves; port 0 chooses a free one; without HOST on the loopback."),
+    ],
     connections: Connections = MOST_CONNECTIONS,
     once: Annotated[bool, typer.Option("--once", help="End when a slave has reported the log's end.")] = False,
 ) -> Result:
@@ -44,6 +47,7 @@ def run(
     session: Session = ctx.obj
     from store.engine.ha import Address, CommitLogSource, HAMaster, MasterOptions
 
+    address = Address.parse(str(listen_address(listen, "--listen")))
     connected: list[str] = []
 
     def on_slave(text: str) -> None:
@@ -54,7 +58,7 @@ def run(
     source = CommitLogSource.of(opened)
     log_start, log_end = max(0, opened.min_log_offset), source.max_offset
     options = MasterOptions(on_slave=on_slave, heartbeat_s=HEARTBEAT_S, connections=connections)
-    with HAMaster(source, Address.parse(listen), options) as master:
+    with HAMaster(source, address, options) as master:
         session.note(f"note: serving log offsets {log_start} to {log_end} at {master.address}")
         _serve(master, once=once)
     acknowledged = master.push_to_slave_max_offset

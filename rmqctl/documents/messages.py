@@ -62,6 +62,7 @@ class Get(TypedDict):
     max_offset: NotRequired[int | None]
     unsound_count: NotRequired[int]
     damaged_count: NotRequired[int]
+    is_limited: NotRequired[bool]
 
 
 class Stage(TypedDict):
@@ -114,6 +115,7 @@ class IndexQuery(TypedDict):
     """Messages found by key."""
 
     message_count: int | None
+    is_limited: bool
     messages: list[Message]
     index_files: list[IndexFile]
 

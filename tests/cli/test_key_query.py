@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rmqctl.key_query import KeyQuery, find_by_key
+from store import Message, open_store
 from store.errors import DamagedRecord
+from tests.cli.running import rmqctl
 from tests.support.sessions import said, session
+from tests.support.stores import SMALL
 
 SOUND, WRONG = (
     SimpleNamespace(name=name, is_crc_right=name == "sound", store_timestamp_ms=2500) for name in ("sound", "wrong")
@@ -89,3 +93,15 @@ def test_each_damaged_record_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_search_that_ended_at_its_limit_is_noted(is_limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     note = "note: the search ended at its limit; other messages may have the key\n" if is_limited else ""
     assert found_by(ASKED, monkeypatch, is_limited=is_limited)[1] == note
+
+
+@pytest.mark.parametrize("command", [["index-query", "T", "k"], ["get", "T", "--key", "k"]])
+@pytest.mark.parametrize(("most", "is_limited"), [(2, True), (4, False)])
+def test_the_document_says_whether_the_limit_ended_the_search(
+    command: list[str], most: int, is_limited: bool, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "s", read_only=False, settings=SMALL) as store:
+        for _ in range(3):
+            store.put(Message.of("T", "x", keys=["k"]))
+    run = rmqctl("-f", "json", *command, "--limit", most, store=tmp_path / "s")
+    assert (run.json["is_limited"], len(run.json["messages"])) == (is_limited, min(3, most))

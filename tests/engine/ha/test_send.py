@@ -179,3 +179,20 @@ def test_a_slave_that_has_the_whole_log_is_done_with_its_first_heartbeat() -> No
         assert not HAMaster._has_sent_all(master)
         connection.last_was_heartbeat = True
         assert HAMaster._has_sent_all(master)
+
+
+@pytest.mark.parametrize(("given", "host"), [("0", "127.0.0.1"), ("localhost:0", "127.0.0.1"), ("[::1]:0", "[::1]")])
+def test_a_port_without_a_host_is_on_the_loopback(
+    given: str, host: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqctl.commands.replicate_serve._serve", lambda master, once: None)
+    run = rmqctl("-f", "json", "replicate", "serve", "--listen", given, store=store)
+    assert run.json["address"].rpartition(":")[0] == host
+
+
+@pytest.mark.parametrize("given", ["foo", ":1", "65536"])
+def test_another_text_is_no_address(given: str, tmp_path: Path) -> None:
+    run = rmqctl("replicate", "serve", "--listen", given, store=tmp_path)
+    assert (run.code, run.err) == (
+        2, f"rmqctl: Invalid value for --listen: {given!r} is not [HOST:]PORT (see rmqctl replicate serve --help)\n"
+    )  # fmt: skip
