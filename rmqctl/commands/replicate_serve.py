@@ -30,7 +30,7 @@ def run(
     ctx: typer.Context,
     listen: Annotated[
         str,
-        typer.Option(metavar="[HOST:]PORT", help="For slaves; port 0 chooses a free one; without HOST on the loopback."),
+        typer.Option(metavar="[HOST:]PORT", help="For slaves; without HOST on the loopback; port 0 is a free one."),
     ],
     connections: Connections = MOST_CONNECTIONS,
     once: Annotated[bool, typer.Option("--once", help="End when a slave has reported the log's end.")] = False,

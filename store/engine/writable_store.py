@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import StoreClosed
+from store.formats.given import check_flag
 from store.formats.message import Message
 from store.formats.properties import says_no_wait
 from store.formats.run import Int64Array, Stretch
@@ -137,6 +138,7 @@ class WritableStore(MessageStore, LiveStore):
 
         Call it from one thread: a concurrent put may get the same store time.
         """
+        check_flag("as_stored", as_stored)
         refusal = self._refusal()
         if refusal is not None:
             return refusal
@@ -169,6 +171,7 @@ class WritableStore(MessageStore, LiveStore):
 
         Call it from one thread: a concurrent put may get the same store time.
         """
+        check_flag("as_stored", as_stored)
         refusal = self._refusal()
         if refusal is not None:
             return PutManyResult.all_refused(len(messages), refusal)

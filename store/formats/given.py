@@ -5,7 +5,7 @@ A wrong kind raises WrongKind, a wrong value of the right kind BadRequest. Both 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,18 @@ _ARGUMENTS = {KEYS: "keys", TAGS: "tags", UNIQ_KEY: "uniq_key", DELAY: "delay_le
 _ADDRESS_SIZES = (4, 16)
 
 
+def check_messages(messages: Sequence[Message]) -> None:
+    """Raise as check_message for one of several messages; WrongKind without a sequence."""
+    check_kind("messages", messages, Sequence)
+    for message in messages:
+        check_message(message)
+
+
 def check_message(message: Message) -> None:
     """Raise WrongKind or BadRequest for a message that no record can hold."""
+    # A comparison of types would need an import on each call: the module of Message imports this one.
+    if not hasattr(message, "prepared_transaction_offset"):
+        raise WrongKind(f"message is not a Message, but {type(message).__name__}")
     check_text("topic", message.topic)
     for name in _INTS:
         value = getattr(message, name)
@@ -51,6 +61,12 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
     if least is not None and value < least:
         raise BadRequest(f"{name} is less than {least}: {value}")
     return value
+
+
+def check_kind(name: str, value: object, kind: type) -> None:
+    """Raise WrongKind for a value of another type."""
+    if not isinstance(value, kind):
+        raise WrongKind(f"{name} is not a {kind.__name__}, but {type(value).__name__}")
 
 
 def check_same(properties: Mapping[str, str], given: Mapping[str, str]) -> None:
@@ -110,13 +126,17 @@ def check_get(topic: object, queue_id: object, offset: object, max_count: object
     check_number("max_count", max_count, 64, 1)
 
 
-def check_query(topic: object, key: object, max_count: object, begin_ms: object, end_ms: object) -> None:
+def check_query(
+    topic: object, key: object, max_count: object, begin_ms: object, end_ms: object, **flags: object
+) -> None:
     """Raise for invalid arguments of a query by key."""
     check_text("topic", topic)
     check_text("key", key)
     check_number("max_count", max_count, 64)
     check_number("begin_ms", begin_ms, 64)
     check_number("end_ms", end_ms, 64)
+    for name, value in flags.items():
+        check_flag(name, value)
 
 
 def check_bytes(name: str, value: object) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
-from store.errors import BadRequest, DamagedRecord, StoreClosed
+from store.errors import BadRequest, DamagedRecord, StoreClosed, WrongKind
 from store.files import lost_pages
 from store.formats.given import check_get, check_number, check_query, check_queue, check_text
 from store.formats.index_page import TAGS_TYPE
@@ -99,6 +99,8 @@ class MessageStore(ReadableStore):
         ('FOUND', 1, [b'hello'])
         """
         check_get(topic, queue_id, offset, max_count)
+        if message_filter is not None and not hasattr(message_filter, "matches_tags_code"):
+            raise WrongKind(f"message_filter is not a filter, but {type(message_filter).__name__}")
         with self._current.reading() as opened:
             copy = self._copy_of(opened, topic, queue_id)
             if copy is not None:
@@ -178,7 +180,8 @@ class MessageStore(ReadableStore):
         ...     [message.body for message in store.query("Orders", "order-1").messages]
         [b'hello']
         """
-        check_query(topic, key, max_count, begin_ms, end_ms)
+        flags = {"verify": verify, "by_tags": by_tags, "in_database": in_database}
+        check_query(topic, key, max_count, begin_ms, end_ms, **flags)
         with self._current.reading() as opened:
             if by_tags and not opened.line.indexes_tags:
                 raise BadRequest(f"a {opened.line} broker has no tags in its index", code="no-tags-in-index")

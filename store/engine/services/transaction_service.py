@@ -41,7 +41,7 @@ from store.engine.services.transaction_metrics import TransactionMetrics
 from store.engine.services.transactions import CHECK_GROUP
 from store.engine.writable_store import WritableStore
 from store.errors import BadRequest
-from store.formats.given import check_message, check_property
+from store.formats.given import check_flag, check_message, check_property
 from store.formats.host import LOCALHOST, Host
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
@@ -193,6 +193,7 @@ class TransactionalMessageService(ServiceThread):
 
     def _half(self, log_offset: int, producer_group: str, is_answer: bool) -> StoredMessage:
         """Return the half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
+        check_flag("is_answer", is_answer)
         half = self._store.lookup(log_offset)
         if half is None or half.topic != HALF_TOPIC:
             raise BadRequest("there is no half message", offset=log_offset)

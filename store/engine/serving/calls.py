@@ -48,7 +48,9 @@ class Calls:
             raise BadRequest(f"the control socket has no call {str(name)[:40]!r}")
         try:
             answer: Frame = call(request.head, request.attachment)
-        except (KeyError, TypeError, ValueError) as error:
+        except KeyError as error:
+            raise BadRequest(f"the call {name} has wrong arguments: {error.args[0]} is missing") from None
+        except (TypeError, ValueError) as error:
             raise BadRequest(f"the call {name} has wrong arguments: {error}") from None
         return answer
 

@@ -24,7 +24,7 @@ from store.engine.serving.frames import Frame, Head, pack_messages, receive_fram
 from store.engine.serving.place import connect_to, socket_path
 from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
-from store.formats.given import check_get, check_number, check_query, check_queue, check_text
+from store.formats.given import check_flag, check_get, check_kind, check_number, check_query, check_queue, check_text
 from store.formats.message import Message, StoredMessage, decode_record
 from store.reading.message_store import QueryResult
 from store.reading.stores import END_OF_TIME_MS, LiveStore
@@ -81,7 +81,9 @@ class StoreClient(LiveStore):
         """Append messages in their order; each has its own result."""
         results: list[PutResult] = []
         start = size = 0
+        check_kind("messages", messages, Sequence)
         for place, message in enumerate(messages):
+            check_kind("message", message, Message)
             size += len(message.body) + len(message.properties)
             if size >= MOST_PUT_BYTES or place == len(messages) - 1:
                 results += self._put(messages[start : place + 1], {})
@@ -92,6 +94,7 @@ class StoreClient(LiveStore):
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
     ) -> PutResult:
         """Append a message of another store, as WritableStore.put_replayed does."""
+        check_flag("as_stored", as_stored)
         options = {"is_replayed": True, "as_stored": as_stored, "store_timestamp_ms": store_timestamp_ms}
         return self._put([message], options)[0]
 
@@ -148,10 +151,10 @@ class StoreClient(LiveStore):
         in_database: bool = False,
     ) -> QueryResult:
         """Return messages by key, as MessageStore.query finds them."""
-        check_query(topic, key, max_count, begin_ms, end_ms)
+        flags = {"verify": verify, "by_tags": by_tags, "in_database": in_database}
+        check_query(topic, key, max_count, begin_ms, end_ms, **flags)
         head = {"call": "query", "topic": topic, "key": key, "max_count": max_count, "begin_ms": begin_ms}
-        head |= {"end_ms": end_ms, "verify": verify, "by_tags": by_tags, "in_database": in_database}
-        answer = self._call(head)
+        answer = self._call(head | {"end_ms": end_ms} | flags)
         found = answer.head
         names = ("index_files", "last_update_timestamp_ms", "last_update_log_offset", "is_limited")
         return QueryResult(_records(answer), **{name: found[name] for name in names}, damaged=_damaged(answer))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from store.engine.serving.frames import Head
 from store.errors import BadRequest
 from store.formats.given import check_text
@@ -9,16 +11,18 @@ from store.reading.filter.keys import KeyExpression
 from store.reading.filter.sql92 import SqlFilter, compile_sql
 from store.reading.filter.tags import TagExpression
 
+Filter = TagExpression | KeyExpression | SqlFilter
+_KINDS: dict[str, Callable[[str], Filter]] = {"tags": TagExpression, "key": KeyExpression, "sql": compile_sql}
 
-def read_filter(given: Head | None) -> TagExpression | KeyExpression | SqlFilter | None:
-    """Return the filter of a request, from the text of `describe_filter`."""
+
+def read_filter(given: Head | None) -> Filter | None:
+    """Return the filter of a request, from the text of `describe_filter`; BadRequest for another value."""
     if given is None:
         return None
-    if "tags" in given:
-        return TagExpression(check_text("tags", given["tags"]))
-    if "key" in given:
-        return KeyExpression(check_text("key", given["key"]))
-    return compile_sql(check_text("sql", given["sql"]))
+    if not isinstance(given, dict) or len(given) != 1 or given.keys() - _KINDS.keys():
+        raise BadRequest("filter is neither null nor an object with one of tags, key and sql")
+    ((name, text),) = given.items()
+    return _KINDS[name](check_text(name, text))
 
 
 def describe_filter(given: object) -> dict[str, str] | None:

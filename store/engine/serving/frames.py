@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from store.errors import BadRequest, StoreClosed
-from store.formats.given import check_message, check_number, check_text
+from store.formats.given import check_message, check_messages, check_number, check_text
 from store.formats.host import Host
 from store.formats.message import Message
 
@@ -26,6 +26,8 @@ SIZES = struct.Struct(">II")
 MOST_HEAD_BYTES = 16 << 20
 MOST_ATTACHED_BYTES = 1 << 30
 _PIECE_BYTES = 1 << 20
+_ROW_SIZE = 11
+"""Values of a message in a head."""
 
 Head = Mapping[str, Any]
 Row = list[Any]
@@ -97,8 +99,7 @@ def pack_messages(messages: Sequence[Message]) -> tuple[list[Row], bytes]:
 
     Raises as check_message.
     """
-    for message in messages:
-        check_message(message)
+    check_messages(messages)
     rows = [
         [
             message.topic, message.queue_id, len(message.body), len(message.properties), message.flag,
@@ -115,6 +116,8 @@ def unpack_messages(rows: Sequence[Row], attachment: bytes) -> list[Message]:
 
     BadRequest if head and attachment do not match.
     """
+    if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != _ROW_SIZE for row in rows):
+        raise BadRequest(f"messages is not a list of rows of {_ROW_SIZE} values")
     messages, at = [], 0
     for topic, queue_id, body_size, properties_size, flag, sys_flag, born_ms, born, stored, times, prepared in rows:
         check_number("the size of a body", body_size, least=0)

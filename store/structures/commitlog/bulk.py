@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from store import kernels
 from store.errors import BadRequest
-from store.formats.given import check_message
+from store.formats.given import check_kind, check_messages
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
 from store.formats.properties import WAIT_MARK, says_no_wait
@@ -123,6 +123,9 @@ class MessageColumns:
         """
         if isinstance(messages, MessageColumns):
             return messages
+        check_kind("messages", messages, Sequence)
+        if set(map(type, messages)) - {Message}:
+            check_messages(messages)
         first = messages[0] if messages else Message("")
         given = {name: [getattr(one, name) for one in messages] for name in NUMBER_COLUMNS}
         given |= {name: [getattr(one, name) for one in messages] for name in _KINDS}
@@ -130,8 +133,7 @@ class MessageColumns:
             now_ms = clock_ms()
             given["born_timestamp_ms"] = [now_ms if ms is None else ms for ms in given["born_timestamp_ms"]]
         if any(set(map(type, values)) - {_KINDS.get(name, int)} for name, values in given.items()):
-            for message in messages:
-                check_message(message)
+            check_messages(messages)
         if any((one.born_host, one.store_host) != (first.born_host, first.store_host) for one in messages):
             raise BadRequest("the messages of one bulk put must have the same hosts")
         topics = list(dict.fromkeys(given["topic"]))
@@ -141,8 +143,7 @@ class MessageColumns:
         try:
             numbers = {name: np.array(given[name], np.int64) for name in NUMBER_COLUMNS}
         except OverflowError:
-            for message in messages:
-                check_message(message)
+            check_messages(messages)
             raise
         return cls(
             topics,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from store.errors import BadRequest
-from store.formats.given import check_host, check_text
+from store.formats.given import check_host, check_kind, check_text
 from store.formats.run import Int64Array
 from store.structures.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
 
@@ -29,6 +29,7 @@ _INT_COLUMNS = {"queue_id", "flag", "sys_flag", "reconsume_times"}
 
 def check_columns(messages: MessageColumns) -> None:
     """Raise BadRequest unless the columns are consistent."""
+    check_kind("messages", messages, MessageColumns)
     count = len(messages)
     check_shape("topic_of", messages.topic_of, count)
     _check_ends("body_ends", messages.body_ends, "bodies", messages.bodies, count)

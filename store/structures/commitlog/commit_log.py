@@ -37,7 +37,7 @@ from store.errors import StoreClosed, StoreIOError
 from store.files import lost_pages
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
-from store.formats.given import check_message, check_number
+from store.formats.given import check_message, check_messages, check_number
 from store.formats.host import port_fault
 from store.formats.inner_batch import at_queue_offset
 from store.formats.message import (
@@ -155,7 +155,7 @@ class CommitLog(ReadableLog):
         if self._is_verbatim:
             try:
                 result: PutResult | None = put_message(self._parts, message, PutResult, _OK, DELAY_MARK)
-            except (OverflowError, TypeError):
+            except (AttributeError, OverflowError, TypeError):
                 # _put_by_steps raises the error with the field's name.
                 result = None
             if result is not None:
@@ -299,8 +299,7 @@ class CommitLog(ReadableLog):
 
         is_batch  False for one message that is encoded whole before it is written, under the rules of a single put
         """
-        for message in messages:
-            check_message(message)
+        check_messages(messages)
         if self.rules.appends_crc:
             stored = self.rules.as_stored
             messages = [replace(one, properties=stored(one.properties) + PLACEHOLDER) for one in messages]

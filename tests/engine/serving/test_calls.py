@@ -146,7 +146,7 @@ def test_a_subscription_is_written_at_once(version: dict[str, int | None], given
         ({"call": 5}, "the control socket has no call '5'"),
         ({}, "the control socket has no call 'None'"),
         ({"call": "x" * 50}, f"the control socket has no call '{'x' * 40}'"),
-        ({"call": "lookup"}, "the call lookup has wrong arguments: 'log_offset'"),
+        ({"call": "lookup"}, "the call lookup has wrong arguments: log_offset is missing"),
         ({"call": "stats", "ring": "year"}, "the call stats has wrong arguments: the ring is one of minute, hour, day"),
     ],
 )

@@ -6,10 +6,21 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from store import LiveStore, MessageStore, ReadableStore, ServedStore, StoreClient, WritableStore, open_store
+from store import (
+    LiveStore,
+    Message,
+    MessageColumns,
+    MessageStore,
+    ReadableStore,
+    ServedStore,
+    StoreClient,
+    WritableStore,
+    open_store,
+)
 from store.engine.serving import ControlServer
 from store.errors import StoreClosed
 from store.reading.filter import TagExpression
@@ -95,3 +106,69 @@ def test_a_closed_store_refuses_a_flush(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(StoreClosed):
         store.flush()
+
+
+NO_FLAG = "{} is neither true nor false: {}"
+NO_MESSAGE = "message is not a Message, but {}"
+WRONG_KINDS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda store: store.put(None), NO_MESSAGE.format("NoneType")),
+    (lambda store: store.put("body"), NO_MESSAGE.format("str")),
+    (lambda store: store.put_all(["a"]), NO_MESSAGE.format("str")),
+    (lambda store: store.put_replayed({}), NO_MESSAGE.format("dict")),
+    (lambda store: store.put_replayed(Message.of("T"), as_stored="no"), NO_FLAG.format("as_stored", "'no'")),
+    (lambda store: store.query("T", "k", verify="no"), NO_FLAG.format("verify", "'no'")),
+    (lambda store: store.query("T", "k", by_tags=0), NO_FLAG.format("by_tags", 0)),
+    (lambda store: store.query("T", "k", in_database=None), NO_FLAG.format("in_database", None)),
+]
+
+
+@pytest.mark.parametrize(("call", "reason"), WRONG_KINDS)
+def test_a_value_of_another_kind_is_a_type_error_with_a_sentence(
+    call: Callable[[Any], Any], reason: str, stores: list[LiveStore]
+) -> None:
+    for store in stores:
+        with pytest.raises(TypeError) as refused:
+            call(store)
+        assert (str(refused.value), store.flush()) == (reason, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda store: store.put_many(None), "messages is not a Sequence, but NoneType"),
+        (lambda store: store.put_many("abc"), NO_MESSAGE.format("str")),
+        (lambda store: store.put_many([Message.of("T"), None]), NO_MESSAGE.format("NoneType")),
+        (lambda store: store.put_batch(None), "messages is not a Sequence, but NoneType"),
+        (lambda store: store.put_batch("abc"), NO_MESSAGE.format("str")),
+        (lambda store: store.put_many_replayed([]), "messages is not a MessageColumns, but list"),
+        (lambda store: store.put_many_replayed(MessageColumns.of([]), as_stored=1), NO_FLAG.format("as_stored", 1)),
+        (lambda store: store.get("T", 0, 0, 1, "a"), "message_filter is not a filter, but str"),
+    ],
+)  # fmt: skip
+def test_so_is_one_of_a_store_of_this_process(call: Callable[[Any], Any], reason: str, stores: list[LiveStore]) -> None:
+    for store in stores[:2]:
+        with pytest.raises(TypeError) as refused:
+            call(store)
+        assert (str(refused.value), store.flush()) == (reason, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"read_only": "no"}, "read_only is neither true nor false: 'no'"),
+        ({"read_only": 0}, "read_only is neither true nor false: 0"),
+        ({"read_only": False, "recover": "no"}, "recover is neither true nor false: 'no'"),
+        ({"read_only": False, "force_empty_log": 1}, "force_empty_log is neither true nor false: 1"),
+        ({"as_is": "no"}, "as_is is neither true nor false: 'no'"),
+        ({"settings": ["flushDiskType"]}, "settings is not a Mapping, but list"),
+        ({"settings": "flushDiskType=SYNC_FLUSH"}, "settings is not a Mapping, but str"),
+        ({"read_only": False, "services": "schedule"}, "services is not a collection of names, but str"),
+        ({"read_only": False, "listen": 10912}, "listen is not text: 10912"),
+        ({"read_only": False, "master": 10912}, "master is not text: 10912"),
+        ({"compat": 4.9}, "compat is not text: 4.9"),
+    ],
+)
+def test_so_is_one_of_the_opening(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError) as refused:
+        open_store(tmp_path / "s", **options)
+    assert (str(refused.value), (tmp_path / "s").exists()) == (reason, False)
