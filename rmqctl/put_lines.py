@@ -29,6 +29,7 @@ from rmqctl.put_rows import (
     put_columns,
     put_through_socket,
     rows_of_columns,
+    say_empty_bodies,
     say_no_segment,
     say_refused_topics,
     say_too_long,
@@ -75,7 +76,7 @@ class LinePut:
 
         self._copies = None if form.as_stored else CopyFilter()
         self._counts: Counter[str] = Counter()
-        self._damaged_count = self._recompressed_count = self._inner_count = self._read_bytes = 0
+        self._damaged_count = self._recompressed_count = self._inner_count = self._read_bytes = self._empty_count = 0
         self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
         self._said_no_segment = False
@@ -185,6 +186,8 @@ class LinePut:
             problem = "records of several messages (export --outer) are no new messages; put them with --as-stored"
             raise typer.BadParameter(problem, param_hint="--input")
         self._damaged_count += found.damaged_count
+        ends = found.messages.body_ends
+        self._empty_count += int((ends[1:] == ends[:-1]).sum())
         self._topics.update(found.messages.topics)
         if self._copies is not None:
             self._copies.see(found.messages, found.uniq_keys())
@@ -212,6 +215,7 @@ class LinePut:
             self._session.warn(f"left out as copies that a broker made: {kinds}; --as-stored puts every line")
         if not self._form.as_stored:
             say_refused_topics(self._session, self._topics)
+            say_empty_bodies(self._session, self._empty_count)
         if self._problem is not None:
             raise self._problem
         if self._form.as_stored and self._recompressed_count:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 from store.formats import SCHEDULE_TOPIC, waiting_level
 
 if TYPE_CHECKING:
@@ -167,6 +168,13 @@ def say_refused_topics(session: Session, topics: Collection[str]) -> None:
     for topic in sorted(topics):
         if fault := topic_fault(topic):
             session.warn(f"a broker refuses the topic {topic!r} from producers: it {fault}")
+
+
+def say_empty_bodies(session: Session, empty_count: int) -> None:
+    """Warn of messages with an empty body (DefaultMQProducer refuses them, ProcessQueue.putMessage throws; 4.9.8)."""
+    if empty_count:
+        empty = f"{count(empty_count, 'message')} with an empty body, which no producer can send"
+        session.warn(f"{empty}: a 4.9 client decodes it as null, and drops all messages of its pull")
 
 
 def say_too_long(session: Session, refused: Sequence[PutRow]) -> None:

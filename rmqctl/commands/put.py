@@ -146,10 +146,11 @@ def run(
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
         "delay_level": delay_level, "transaction": transaction.value, "properties": _parse_properties(property or ()),
     }  # fmt: skip
-    from rmqctl.put_rows import say_refused_topics
+    from rmqctl.put_rows import say_empty_bodies, say_refused_topics
 
     say_refused_topics(session, {topic})
     message = _message(session, row, _read_body(session, body, body_file), store_host)
+    say_empty_bodies(session, not message.body)
     return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
 
 

@@ -109,6 +109,32 @@ def test_a_topic_that_a_broker_refuses_is_warned_of(topic: str, fault: str, is_f
     assert warnings == ([f"warning: a broker refuses the topic {topic!r} from producers: {fault}"] if fault else [])
 
 
+EMPTY = (
+    "warning: {} with an empty body, which no producer can send: a 4.9 client decodes it as null, and drops all "
+    "messages of its pull"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "lines", "warned"),
+    [
+        (["T", ""], "", "1 message"),
+        (["T", "", "--half", "G"], "", "1 message"),
+        (["T", "--body-file", "-"], "", "1 message"),
+        (["T", " "], "", ""),
+        (["T", "--input", "-"], '{"body_text": ""}\n{"keys": ["k"]}\n{"body_text": "x"}\n', "2 messages"),
+        (["T", "--input", "-"], '{"body_text": "x"}\n', ""),
+        (["T", "--input", "-", "--as-stored"], '{"body_text": ""}\n', ""),
+    ],
+)
+def test_an_empty_body_is_warned_of_once_with_a_count(
+    words: list[str], lines: str, warned: str, tmp_path: Path
+) -> None:
+    run = rmqctl("put", *words, store=tmp_path / "store", stdin=lines.encode())
+    warnings = [line for line in run.err.splitlines() if "empty body" in line]
+    assert (run.code, warnings) == (0, [EMPTY.format(warned)] if warned else [])
+
+
 def test_a_name_that_keeps_only_another_line_from_starting_is_a_note(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with open_store(root, read_only=False, settings=SMALL, compat="5.3") as store:
