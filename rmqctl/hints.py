@@ -21,6 +21,8 @@ HINTS = {
     "unclean": "run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
     "damaged-log": "`rmqctl doctor` says what to save first; `rmqctl recover`, and put and serve with --recover, "
     "truncate it as a broker's start does",
+    "damaged-end": "the next put overwrites what is left of it: copy the segment first if that matters; then "
+    "`rmqctl recover`, and put and serve with --recover, truncate the log as a broker's start does",
     "interrupted-change": "run `rmqctl undo {0}` first",
     "half-done-change": "the change is half done; mend the cause, then run `rmqctl undo {0}`",
     "unknown-change": "see `rmqctl quarantine list`",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from store.change.actions import Patch, Remove
 from store.change.change import AnyChange, Change
 from store.config import StoreConfig
 from store.engine.ha.link import Address
@@ -157,7 +158,7 @@ class WritingOpener:
         layout = self.request.layout
         is_empty = self.force_empty_log and not segments_of(layout, self.request.fs)
         if _cuts(change, layout) and not is_empty:
-            require_no_losses(layout, change.lost, change.report.log_end, change.report.stopped_by)
+            require_no_losses(layout, change.report, change.report.log_end, change.report.stopped_by)
 
     def _cut_torn(self, found: FoundStore, torn: int) -> str:
         """Truncate log, queues and index at a torn record, and return the sentence about it."""
@@ -226,8 +227,12 @@ def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, layou
     messages, end, why = sum(change.lost.values()), change.report.log_end, change.report.stopped_by
     changed = [action.path for action in change.actions]
     if any(path.parent in layout.commitlogs for path in changed):
-        cut = f"the log was cut at {end} because of {why}"
-        return [f"{cut}; {amount_is(messages, 'message')} behind it, kept in the quarantine as {change_id}"]
+        cut = f"the log was cut at {end} because of {why}; {amount_is(messages, 'message')} behind it"
+        if any(isinstance(action, Remove) and action.path.parent in layout.commitlogs for action in change.actions):
+            cut += f"; removed segments are in the quarantine as {change_id}"
+        if any(isinstance(action, Patch) and action.path.parent in layout.commitlogs for action in change.actions):
+            cut += "; new messages overwrite the rest of the segment"
+        return [cut]
     ends = f"the log ends at {end} because of {why}"
     if not any(path.is_relative_to(layout.consumequeue) for path in changed):
         return [f"{ends}; {amount_is(messages, 'message')} past it, in no queue, and new ones may overwrite them"]

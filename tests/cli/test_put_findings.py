@@ -14,6 +14,7 @@ from rmqctl.environment import Environment
 from rmqctl.exit_codes import NOT_READABLE
 from store import open_store
 from tests.cli.running import NOW_MS, Keyboard, Run, Text, rmqctl
+from tests.support.golden import copy_store, golden
 from tests.support.stores import SMALL, make_store, text_message
 
 
@@ -80,6 +81,59 @@ BROKERS_OWN = (
 """TopicValidator's NOT_ALLOWED_SEND_TOPIC_SET (5.5.0)."""
 LEFT_OUT = BROKERS_OWN[1:4] + BROKERS_OWN[6:]
 """A put of lines puts a transaction's message alone, and none of its traces."""
+
+
+WHY = "00000000000000131072, offset 528: total size differs from the sum of the fields"
+OVERWRITE = "new messages overwrite the rest of the segment"
+
+
+@pytest.mark.leaves_damage  # An entry of the index points to the torn record.
+def test_a_torn_last_message_with_an_entry_is_overwritten_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    """The message had PUT_OK, and its first half is nowhere else; a real store started and stopped in between."""
+    (*_, last) = map(json.loads, (golden("torn").folder / "write.jsonl").read_text().splitlines())
+    assert (last["status"], last["wroteOffset"], last["wroteBytes"]) == ("PUT_OK", 131600, 523)
+    root = copy_store(golden("torn").folder / "store-after-load", tmp_path / "s")
+    segment = root / "commitlog/00000000000000131072"
+    before = segment.read_bytes()
+    assert any(before[528 : 528 + 261])
+    refused = put(root)
+    refusal = f"rmqctl: {root}/commitlog, offset 131600: the log ends here because of {WHY}; 1 message behind it would "
+    refusal += (
+        "be given up, and none can be salvaged; the next put overwrites what is left of it: copy the segment first "
+    )
+    refusal += (
+        "if that matters; then `rmqctl recover`, and put and serve with --recover, truncate the log as a broker's "
+    )
+    assert (refused.code, refused.err) == (NOT_READABLE, refusal + "start does\n")
+    assert segment.read_bytes() == before
+    done = put(root, "--recover")
+    assert (done.json["results"][0]["log_offset"], done.err) == (
+        131600, f"note: the log was cut at 131600 because of {WHY}; 1 message is behind it; {OVERWRITE}\n"
+    )  # fmt: skip
+
+
+def test_segments_that_are_removed_are_kept_and_named(tmp_path: Path) -> None:
+    root = copy_store(golden("torn").folder / "store", tmp_path / "s")
+    said = put(root, "--recover").err
+    (kept,) = rmqctl("-f", "json", "quarantine", "list", store=root).json["changes"]
+    removed = f"removed segments are in the quarantine as {kept['change_id']}"
+    assert said.split("; ")[1:] == ["1 message is behind it", removed, f"{OVERWRITE}\n"]
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(("kept", "is_refused"), [(1, False), (8, True), (100, True)])
+def test_so_is_one_without_an_entry(kept: int, is_refused: bool, tmp_path: Path) -> None:
+    """Entries reach the disk after the log: the message may have had PUT_OK."""
+    root = tmp_path / "s"
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        first = store.put(text_message(0))
+    segment = root / "commitlog" / f"{0:020d}"
+    data = segment.read_bytes()
+    torn = data[:kept].ljust(first.size, b"\0")
+    segment.write_bytes(data[: first.size] + torn + data[2 * first.size :])
+    refused = put(root)
+    assert (refused.code, "none can be salvaged" in refused.err) == (NOT_READABLE if is_refused else 0, is_refused)
+    assert put(root, "--recover").json["results"][0]["status"] == "PUT_OK"
 
 
 @pytest.mark.turns(5)

@@ -32,7 +32,7 @@ def recover_to_append(opened: OpenedStore) -> RecoveryReport:
     cut = new_change(opened, "", PlanReport())
     add_cut(opened, cut, found)
     if cut.actions:
-        require_no_losses(opened.layout, found.lost.by_topic(), found.log_end, found.end.describe())
+        require_no_losses(opened.layout, found.lost.counts(), found.log_end, found.end.describe())
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
         opened.commit_log.set_queue_offset(topic, queue_id, next_offset)
     return found

@@ -10,7 +10,6 @@ Where a broker deletes files, the plan moves them to quarantine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ from store.structures.registry import AS_BROKER, RECOVER
 from store.verbs.recover.confirm import keep_confirm_offset
 from store.verbs.recover.differences import Difference
 from store.verbs.recover.foreign import describe_foreign_names
-from store.verbs.recover.lost import Losses, LossReport
+from store.verbs.recover.lost import Losses, LossReport, LostCounts
 from store.verbs.recover.recover import RecoveryReport, recover_store
 from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.stray_units import find_stray_units
@@ -232,15 +231,21 @@ def add_lost(change: Change[Losses], lost: LossReport) -> None:
     change.report.take(lost)
 
 
-def require_no_losses(layout: StoreLayout, lost: Mapping[str, int], log_end: int, why: str) -> None:
-    """Raise UncleanStore for messages behind the log's end, whose place the next put would take."""
-    if lost:
-        raise UncleanStore(
-            f"the log ends here because of {why}; {amount(sum(lost.values()), 'message')} behind it would be given up",
-            file=layout.commitlog,
-            offset=log_end,
-            code="damaged-log",
-        )
+def require_no_losses(layout: StoreLayout, lost: LostCounts, log_end: int, why: str) -> None:
+    """Raise UncleanStore for messages behind the log's end, whose place the next put would take.
+
+    A torn last message counts too: it may have had PUT_OK, and its bytes are nowhere else, though no salvage reads it.
+    """
+    if not lost.lost_messages:
+        return
+    can_salvage = lost.lost_intact + lost.lost_damaged
+    raise UncleanStore(
+        f"the log ends here because of {why}; {amount(lost.lost_messages, 'message')} behind it would be given up"
+        + ("" if can_salvage else ", and none can be salvaged"),
+        file=layout.commitlog,
+        offset=log_end,
+        code="damaged-log" if can_salvage else "damaged-end",
+    )
 
 
 def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
