@@ -171,7 +171,10 @@ def say_refused_topics(session: Session, topics: Collection[str]) -> None:
 
 
 def say_empty_bodies(session: Session, empty_count: int) -> None:
-    """Warn of messages with an empty body (DefaultMQProducer refuses them, ProcessQueue.putMessage throws; 4.9.8)."""
+    """Warn of messages with an empty body.
+
+    Source: Validators.checkMessage, ProcessQueue.putMessage (4.9.8).
+    """
     if empty_count:
         empty = f"{count(empty_count, 'message')} with an empty body, which no producer can send"
         session.warn(f"{empty}: a 4.9 client decodes it as null, and drops all messages of its pull")

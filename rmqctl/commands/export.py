@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -84,10 +85,8 @@ def run(
     condition = and_store_times(session, where, since, until)
     inner, null_times = list[int](), Counter[str]()
     to_lines = RecordLines(to_line, with_body=not no_body).texts
-    export = Export(
-        kind.value, condition, columns, not no_body, to_line, to_lines, limit=limit, on_inner=inner.append,
-        on_null_times=lambda name, number: null_times.update({name: number}),
-    )  # fmt: skip
+    form = kind.value, condition, columns, not no_body
+    export = Export(*form, to_line, to_lines, limit, on_inner=inner.append, on_null_times=null_times.update)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
@@ -96,12 +95,14 @@ def run(
             return None
         tables.export(to, export)
     _warn_of_inner(session, sum(inner))
-    for name, number in sorted(null_times.items()):
-        empty = f"{name} is left empty for {count(number, 'message')}: no table holds such a time"
-        session.warn(f"{empty}, and `put --input` refuses these rows; export them as jsonl")
-    files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
+    _warn_of_null_times(session, null_times)
+    return _result(to)
+
+
+def _result(folder: Path) -> Result:
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     size = sum(path.stat().st_size for path in files)
-    facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}
+    facts = {"folder": str(folder), "file_count": len(files), "size_bytes": size}
     return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written")
 
 
@@ -109,3 +110,10 @@ def _warn_of_inner(session: Session, inner: int) -> None:
     if inner:
         lay = f"{count(inner, 'message')} lay inside records of several"
         session.warn(f"{lay}, and put as single messages they differ: --outer keeps such records for put --as-stored")
+
+
+def _warn_of_null_times(session: Session, counts: Mapping[str, int]) -> None:
+    for name, number in sorted(counts.items()):
+        if number:
+            empty = f"{name} is left empty for {count(number, 'message')}: no table holds such a time"
+            session.warn(f"{empty}, and `put --input` refuses these rows; export them as jsonl")

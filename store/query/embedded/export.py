@@ -58,9 +58,9 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
         try:
             for batch in answer:
                 export.on_inner(_inner_count(batch))
-                for name, column in zip([*written.names, *export.partition_by], batch.columns, strict=True):
-                    if name in TIMES and column.null_count and export.kind != "jsonl":
-                        export.on_null_times(name, column.null_count)
+                named = zip([*written.names, *export.partition_by], batch.columns, strict=True)
+                if export.kind != "jsonl":
+                    export.on_null_times({name: column.null_count for name, column in named if name in TIMES})
                 for place, rows in _by_partition(batch, count, export.partition_by):
                     files.write(place, rows)
         finally:

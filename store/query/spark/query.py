@@ -113,9 +113,7 @@ def write_export(
         for path in folder.rglob("part-*.txt"):
             path.rename(path.with_suffix(".jsonl"))
     if export.kind != "jsonl":
-        for name, count in null_times.get.items():
-            if count:
-                export.on_null_times(name, count)
+        export.on_null_times(null_times.get)
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class Export:
     partition_by  columns that make folders, as topic=T/day=2026-11-21
     to_line       for jsonl: the line of a stored record; of an inner message with its outer queue offset
     on_inner      called in this process with numbers of messages that lay inside records of several
-    on_null_times called with a column of TIMES and a number of its rows without a time; not for jsonl
+    on_null_times called with numbers of rows without a time, by columns of TIMES; not for jsonl
     to_lines      the lines of many, with their ends: of their bytes, and the place and size of each
     """
 
@@ -49,7 +49,7 @@ class Export:
     to_lines: Callable[[memoryview, Int64Array, Int64Array], Iterator[str]] | None = None
     limit: int | None = None
     on_inner: Callable[[int], None] = lambda _: None
-    on_null_times: Callable[[str, int], None] = lambda _name, _count: None
+    on_null_times: Callable[[Mapping[str, int]], None] = lambda _: None
 
     @property
     def columns(self) -> dict[str, str]:

@@ -100,7 +100,7 @@ def test_times_beyond_those_of_a_table_are_counted_by_column(kind: str, spark: A
         for born_ms, stored_ms in ((1 << 62, 1), (-(1 << 62), 1 << 62), (1, 1)):
             store.put_replayed(Message.of("T", "x", born_timestamp_ms=born_ms), store_timestamp_ms=stored_ms)
     counts: dict[str, int] = {}
-    export = Export(kind, to_line=message_line, on_null_times=counts.__setitem__)
+    export = Export(kind, to_line=message_line, on_null_times=counts.update)
     write_export(spark, [str(tmp_path / "s")], tmp_path / "out", export)
     assert counts == ({} if kind == "jsonl" else {"born_timestamp": 2, "store_timestamp": 1})
 
