@@ -71,10 +71,11 @@ def port_fault(born_host: Host, store_host: Host) -> str:
 
     InetSocketAddress refuses the port, and the client drops all messages of the pull (MessageDecoder.decode, 4.9.8).
     """
-    for name, host in (("born_host", born_host), ("store_host", store_host)):
-        if not 0 <= host.port <= MAX_PORT:
-            return f"the port of {name} is not 0 to {MAX_PORT}: {host.port}"
-    return ""
+    # A loop takes twice as long, and each put comes here that put_message leaves.
+    if 0 <= born_host.port <= MAX_PORT and 0 <= store_host.port <= MAX_PORT:
+        return ""
+    name, host = ("store_host", store_host) if 0 <= born_host.port <= MAX_PORT else ("born_host", born_host)
+    return f"the port of {name} is not 0 to {MAX_PORT}: {host.port}"
 
 
 LOCALHOST = Host(b"\x7f\x00\x00\x01", 10911)

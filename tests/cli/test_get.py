@@ -306,14 +306,15 @@ def test_messages_with_a_key_are_in_the_order_of_the_log_and_damage_is_a_finding
     found = [SimpleNamespace(log_offset=at, is_crc_right=at not in unsound) for at in offsets]
     asked: Any = SimpleNamespace(max_count=get.MOST, topic="T", what="key k")
     monkeypatch.setattr(get, "_open", lambda session, from_files: f"from files: {from_files}")
-    monkeypatch.setattr(get, "find_by_key", lambda *given: (found, SimpleNamespace(damaged=damaged, given=given)))
+    answer = SimpleNamespace(damaged=damaged, is_limited=False)
+    monkeypatch.setattr(get, "find_by_key", lambda *given: (found, answer))
     monkeypatch.setattr(get, "_write_all", lambda session, opened, some: written.extend(x.log_offset for x in some))
     result: Any = get._get_by_key(one, asked, rows, raw)
     if raw:
         assert (result, written, rows.warned) == (code, sorted(offsets), 0)
         return
     status = "FOUND" if offsets else "NOT_FOUND"
-    assert (result.final_exit_code(), result.read_facts()) == (code, {"status": status})
+    assert (result.final_exit_code(), result.read_facts()) == (code, {"status": status, "is_limited": False})
     assert [row["log_offset"] for row in result.tables[0].rows] == sorted(offsets)
     count = "1 message" if len(offsets) == 1 else f"{len(offsets)} messages"
     assert (result.read_verdict(), rows.warned, written) == (f"{count} of T with the key k", 1, [])
