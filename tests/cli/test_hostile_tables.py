@@ -91,8 +91,8 @@ CONF = {
     b"fileReservedTime=1_0": "setting fileReservedTime needs a whole number, not '1_0'",
     b"fileReservedTime=\\u0663": "setting fileReservedTime needs a whole number, not '\u0663'",
     b"mappedFileSizeCommitLog=-1": "mappedFileSizeCommitLog lies between 1 and 2147483647, not -1",
-    b"mappedFileSizeCommitLog=" + b"9" * 9999: "mappedFileSizeCommitLog lies between 1 and 2147483647, not "
-    "9223372036854775808",
+    b"mappedFileSizeCommitLog=" + b"9" * 9999: "setting mappedFileSizeCommitLog needs a whole number, not "
+    f"'{'9' * 40}'",
     b"brokerName=\\u12": r"not a Java properties file: Invalid \u escape sequence: \u12",
     b"brokerName=\\u0000x": r"setting brokerName holds a zero byte: '\x00x'",
     b"storePathCommitLog=\\ud800": r"setting storePathCommitLog holds half of a character: '\ud800'",
