@@ -101,7 +101,6 @@ def test_topics_are_rebuilt_whatever_size_the_segments_are_said_to_have(store: P
     assert (run.code, run.json["topics"]) == (0, [{"topic": "T", "queue_count": 3, "origin": "found in the store"}])
 
 
-
 def test_a_table_that_names_everything_is_left_alone(store: Path) -> None:
     run = command("rebuild-topics", "--yes", store=store)
     assert (run.json["applied"], run.json["actions"]) == (False, [])

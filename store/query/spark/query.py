@@ -6,7 +6,8 @@ A view has the columns that the query's text may refer to: see store.query.table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import starmap
 from pathlib import Path
@@ -94,17 +95,12 @@ def write_export(
     outer: bool = False,
 ) -> None:
     """Write the messages as files under `target`; `target` must not exist."""
-    from pyspark.sql import Observation
-    from pyspark.sql.functions import col, count_if
-
-    null_times = Observation()
     with published(target) as folder, errors_as_sentences(), watched(spark, progress):
         columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
+        frame, report = _counted(frame, export)
         if export.kind == "jsonl":
             frame = _lines(frame, export)
-        else:
-            frame = frame.observe(null_times, *(count_if(col(name).isNull()).alias(name) for name in TIMES))
         if export.kind == "csv":
             frame = _flat(frame)
         writer = frame.write.format(_SPARK_FORMAT[export.kind])
@@ -112,8 +108,7 @@ def write_export(
         (writer.partitionBy(*export.partition_by) if export.partition_by else writer).save(str(folder.absolute()))
         for path in folder.rglob("part-*.txt"):
             path.rename(path.with_suffix(".jsonl"))
-    if export.kind != "jsonl":
-        export.on_null_times(null_times.get)
+    report()
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:
@@ -121,8 +116,28 @@ def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, 
     with errors_as_sentences():
         columns = export.columns | {RECORD: "binary"}
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
-        for row in _lines(frame, export).toLocalIterator():
-            yield row.line + "\n"
+        inner = 0
+        for line, outer in _lines(frame, replace(export, partition_by=[OUTER])).toLocalIterator():
+            inner += outer is not None
+            yield line + "\n"
+    export.on_inner(inner)
+
+
+def _counted(frame: DataFrame, export: Export) -> tuple[DataFrame, Callable[[], None]]:
+    """Return the frame, and a function that calls on_inner and on_null_times once the frame is written."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import col, count_if
+
+    seen = Observation()
+    times = TIMES if export.kind != "jsonl" else ()
+    null_times = [count_if(col(name).isNull()).alias(name) for name in times]
+
+    def report() -> None:
+        counts = dict(seen.get)
+        export.on_inner(counts.pop(OUTER))
+        export.on_null_times(counts)
+
+    return frame.observe(seen, count_if(col(OUTER).isNotNull()).alias(OUTER), *null_times), report
 
 
 def _chosen(frame: DataFrame, export: Export) -> DataFrame:
@@ -148,7 +163,7 @@ def _flat(frame: DataFrame) -> DataFrame:
 
 
 def _lines(frame: DataFrame, export: Export) -> DataFrame:
-    """Return each record's JSON line, and the partition columns."""
+    """Return each record's JSON line, followed by the partition columns."""
     from pyspark.sql.functions import col
 
     frame = frame.select(RECORD, col(OUTER).alias("outer"), *export.partition_by)

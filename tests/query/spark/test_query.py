@@ -16,7 +16,7 @@ from rmqctl.exit_codes import USAGE
 from rmqctl.messages import message_line
 from store import Message, open_store
 from store.query.spark.described import to_json_row
-from store.query.spark.query import register_views, run_query, write_export
+from store.query.spark.query import export_lines, register_views, run_query, write_export
 from store.query.tables.export import Export
 from store.query.tables.schema import MESSAGES, TABLES
 from tests.support.five_stores import five
@@ -103,6 +103,22 @@ def test_times_beyond_those_of_a_table_are_counted_by_column(kind: str, spark: A
     export = Export(kind, to_line=message_line, on_null_times=counts.update)
     write_export(spark, [str(tmp_path / "s")], tmp_path / "out", export)
     assert counts == ({} if kind == "jsonl" else {"born_timestamp": 2, "store_timestamp": 1})
+
+
+@pytest.mark.turns(2)
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "lines"])
+def test_messages_inside_records_of_several_are_counted(kind: str, spark: Any, tmp_path: Path) -> None:
+    inner: list[int] = []
+    stores = [str(five("bcq") / "store")]
+    form = "csv" if kind == "csv" else "jsonl"
+    export = Export(form, to_line=lambda record, outer: f"{outer}", on_inner=inner.append)
+    if kind == "lines":
+        lines = list(export_lines(spark, stores, export))
+        assert (len(lines), lines.count("None\n")) == (594, 190)
+    else:
+        write_export(spark, stores, tmp_path / "out", export)
+    assert inner == [404]
 
 
 @pytest.mark.turns(3)

@@ -248,11 +248,12 @@ def test_an_export_is_written_in_its_form_and_folders(
 
     monkeypatch.setattr(query, "fleet_frame", fleet_frame)
     monkeypatch.setattr(query, "_chosen", lambda given, chosen: given)
+    monkeypatch.setattr(query, "_counted", lambda given, export: (given, lambda: frame.told.append("counts")))
     monkeypatch.setattr(query, "_lines", step("lines"))
     monkeypatch.setattr(query, "_flat", step("flat"))
     monkeypatch.chdir(tmp_path)
     query.write_export(cast(Any, None), ["s"], Path("out"), export, outer=True)
     assert asked == [(["s"], "messages", {**MESSAGES, **({RECORD: "binary"} if with_record else {})}, True)]
-    assert frame.told == [*steps, *([partition_by] if partition_by else [])]
+    assert frame.told == [*steps, *([partition_by] if partition_by else []), "counts"]
     found = [str(path.relative_to("out")) for path in Path("out").rglob("*") if path.is_file()]
     assert (found, list(tmp_path.iterdir())) == ([written], [tmp_path / "out"])
