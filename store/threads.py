@@ -1,7 +1,7 @@
 """Worker: a thread to wait for, also when Ctrl-C comes meanwhile.
 
-After an interrupt of threading.Thread.join(), Python 3.11 and 3.12 count the thread as ended while it still runs, and
-the caller would release what it uses. Source: threading.Thread._wait_for_tstate_lock.
+After an interrupt of threading.Thread.join(), Python 3.11 and 3.12 count the thread as ended while it still runs. The
+caller would release what the thread uses. Source: threading.Thread._wait_for_tstate_lock.
 """
 
 from __future__ import annotations

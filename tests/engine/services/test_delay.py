@@ -92,6 +92,7 @@ def placeholder_of_salvage(builder: Builder) -> None:
 
 
 @pytest.mark.turns(2)
+@pytest.mark.leaves_damage
 @pytest.mark.parametrize(
     ("steps", "saved", "after_ms", "compat", "state"),
     [
@@ -104,7 +105,7 @@ def placeholder_of_salvage(builder: Builder) -> None:
         (delivered_in_time, 0, 2 * SECOND, "4.9", "duplicate"),
         (same_key_too_early, 0, 2 * SECOND, "4.9", "due"),
         (copy_in_another_topic, 0, 2 * SECOND, "4.9", "due"),
-        (without_queue_id, 0, 2 * SECOND, "4.9", "blocked"),
+        (without_queue_id, 0, 2 * SECOND, "4.9", "lost"),
         (without_queue_id, 0, 2 * SECOND, "5.3", "lost"),
         (without_queue_id, 1, 2 * SECOND, "5.3", "lost"),
         (placeholder_of_salvage, 0, 2 * SECOND, "4.9", "lost"),
@@ -137,6 +138,7 @@ def test_a_message_behind_one_that_waits_longer_is_blocked(tmp_path: Path) -> No
     assert states == ["pending", "blocked"]
 
 
+@pytest.mark.leaves_damage
 def test_messages_behind_a_poisoned_record_are_blocked_in_4_9_and_due_in_5_3(tmp_path: Path) -> None:
     def steps(builder: Builder) -> None:
         without_queue_id(builder)
@@ -144,7 +146,7 @@ def test_messages_behind_a_poisoned_record_are_blocked_in_4_9_and_due_in_5_3(tmp
 
     root = build(tmp_path / "store", steps)
     at = ("--at", NOW_MS + 2 * SECOND)
-    assert [one["state"] for one in show(root, "delay", "show", *at, code=1)["messages"]] == ["blocked", "blocked"]
+    assert [one["state"] for one in show(root, "delay", "show", *at, code=1)["messages"]] == ["lost", "blocked"]
     (root / "timerwheel").touch()
     assert [one["state"] for one in show(root, "delay", "show", *at, code=1)["messages"]] == ["lost", "due"]
 
@@ -176,6 +178,7 @@ def test_a_message_sent_twice_under_one_key_has_two_copies(tmp_path: Path) -> No
 
 
 @pytest.mark.turns(2)
+@pytest.mark.leaves_damage
 @pytest.mark.parametrize(
     ("properties", "code", "warning"),
     [

@@ -219,6 +219,7 @@ def test_without_saved_offsets_a_message_is_delivered_again(tmp_path: Path) -> N
             assert delivery.after(60) == expected
 
 
+@pytest.mark.leaves_damage
 @pytest.mark.parametrize(("line", "delivered"), [("4.9", []), ("5.3", ["B"])])
 def test_poison_stops_a_level_in_4_9_and_is_passed_over_in_5_3(line: str, delivered: list[str], tmp_path: Path) -> None:
     with Delivery(tmp_path / "s", line) as delivery:
