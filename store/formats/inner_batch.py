@@ -3,8 +3,9 @@
     int size | int magic 0 | int CRC 0 | int flag | int body size | body | short properties size | properties
 
 Topic, queue, hosts, times and sys flag are those of the record. The i-th message has the queue offset INNER_BASE + i.
+A broker with queues in a RocksDB adds no INNER_BASE: the first message has the queue offset of the record.
 
-Source: MessageDecoder.encodeMessage, decodeMessage, countInnerMsgNum (5.3.3).
+Source: MessageDecoder.encodeMessage, decodeMessage, countInnerMsgNum, CommitLog.getMessageNum (5.3.3).
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ NEED_UNWRAP = 0x40
 MAX_MESSAGE_COUNT = (1 << 15) - 1
 
 
-def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
-    """Return first queue offset and message count, None for a record of one message."""
-    if INNER_NUM not in properties or INNER_BASE not in properties:
+def inner_batch_of(properties: dict[str, str], queue_offset: int | None = None) -> tuple[int, int] | None:
+    """Return first queue offset and message count, None for a record of one message.
+
+    queue_offset  the record's, if it has the flag INNER_BATCH; taken without INNER_BASE
+    """
+    first = properties.get(INNER_BASE, queue_offset)
+    if INNER_NUM not in properties or first is None:
         return None
     try:
-        base, count = int(properties[INNER_BASE]), int(properties[INNER_NUM])
+        base, count = int(first), int(properties[INNER_NUM])
     except ValueError:
         # A broker's dispatch fails here (NumberFormatException); no put writes such a record.
         return None
@@ -40,19 +45,24 @@ def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
 def at_queue_offset(message: Message, queue_offset: int) -> tuple[Message, int]:
     """Return a message for a queue's next offset, and the number of offsets that it takes.
 
-    A record of several messages has the first of its queue offsets in INNER_BASE.
+    A record of several messages has the first of its queue offsets in INNER_BASE. It is added to a record that a
+    broker with queues in a RocksDB wrote.
     """
-    found = inner_batch_of(decode_properties(message.properties)) if message.sys_flag & INNER_BATCH else None
+    values = decode_properties(message.properties) if message.sys_flag & INNER_BATCH else {}
+    found = inner_batch_of(values, queue_offset)
     if found is None or found[1] < 1:
         return message, 1
     old, new = (b"%s\x01%d\x02" % (INNER_BASE.encode(), base) for base in (found[0], queue_offset))
-    properties = (b"\x02" + message.properties + b"\x02").replace(b"\x02" + old, b"\x02" + new)[1:-1]
+    if INNER_BASE in values:
+        properties = (b"\x02" + message.properties + b"\x02").replace(b"\x02" + old, b"\x02" + new)[1:-1]
+    else:
+        properties = message.properties.removesuffix(b"\x02") + b"\x02" + new
     return replace(message, properties=properties), found[1]
 
 
 def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
     """Yield the messages inside a record; DamagedRecord if its body is malformed."""
-    found = inner_batch_of(record.properties)
+    found = inner_batch_of(record.properties, record.queue_offset)
     first = found[0] if found is not None else record.queue_offset
     is_sound = record.is_crc_right
     for number, (flag, body, properties) in enumerate(_parts(record)):

@@ -70,6 +70,16 @@ def test_a_record_of_several_messages_has_a_base_and_a_short_for_their_number(
     assert inner_batch_of(properties) == found
 
 
+@pytest.mark.parametrize(
+    ("properties", "found"),
+    [({"INNER_NUM": "2"}, (7, 2)), ({"INNER_NUM": "2", "INNER_BASE": "9"}, (9, 2)), ({"INNER_BASE": "9"}, None)],
+)
+def test_the_queue_offset_of_a_record_with_the_flag_is_its_base_if_it_has_none(
+    properties: dict[str, str], found: tuple[int, int] | None
+) -> None:
+    assert inner_batch_of(properties, 7) == found
+
+
 LENGTH = len(inner(b"bb", b"cc"))
 DAMAGED = [
     (b"x" * 21, "at byte 0 21 bytes are left, a message takes 22 at least", [(0, 21, 0, 0)]),
@@ -120,7 +130,10 @@ def test_the_last_message_may_have_neither_body_nor_properties() -> None:
         (INNER_BATCH, b"INNER_BASE\x017\x02INNER_NUM\x013\x02", b"INNER_BASE\x0140\x02INNER_NUM\x013\x02", 3),
         (INNER_BATCH, b"INNER_NUM\x011\x02INNER_BASE\x017", b"INNER_NUM\x011\x02INNER_BASE\x0140", 1),
         (INNER_BATCH, b"aINNER_BASE\x017\x02INNER_BASE\x017\x02INNER_NUM\x012", None, 2),
-        (INNER_BATCH, b"INNER_NUM\x013\x02", b"INNER_NUM\x013\x02", 1),
+        # As a broker with queues in a RocksDB writes it.
+        (INNER_BATCH, b"INNER_NUM\x013\x02", b"INNER_NUM\x013\x02INNER_BASE\x0140\x02", 3),
+        (INNER_BATCH, b"INNER_NUM\x013", b"INNER_NUM\x013\x02INNER_BASE\x0140\x02", 3),
+        (0, b"INNER_NUM\x013", b"INNER_NUM\x013", 1),
         (INNER_BATCH, b"INNER_BASE\x01x\x02INNER_NUM\x013", b"INNER_BASE\x01x\x02INNER_NUM\x013", 1),
         (0, b"INNER_BASE\x017\x02INNER_NUM\x013\x02", b"INNER_BASE\x017\x02INNER_NUM\x013\x02", 1),
         (INNER_BATCH, b"INNER_BASE\x017\x02INNER_NUM\x010", b"INNER_BASE\x017\x02INNER_NUM\x010", 1),

@@ -134,7 +134,7 @@ class _Expected:
             record = decode_record(run.record(row), position=log_offset)
             if record.topic not in self._topics:
                 continue
-            says = inner_batch_of(record.properties)
+            says = inner_batch_of(record.properties, record.queue_offset)
             try:
                 count = count_inner(record)
             except DamagedRecord as damage:

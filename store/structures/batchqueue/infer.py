@@ -28,13 +28,13 @@ def infer_attributes(layout: StoreLayout, fs: Filesystem) -> dict[str, dict[str,
 
 
 def attributes_of_records(run: Run) -> dict[str, dict[str, str]]:
-    """Return the attributes of each topic with records of several messages and their first queue offset.
+    """Return the attributes of each topic with records of several messages.
 
-    A broker adds INNER_BASE in batch queues of files alone (CommitLog.asyncPutMessages, 5.3.3).
+    A broker takes them for such topics alone (DefaultMessageStore.asyncPutMessage, 5.3.3).
     """
     found: dict[str, dict[str, str]] = {}
     for row in np.flatnonzero(run.columns.sys_flag & INNER_BATCH).tolist():
         topic = decode_utf8(run.topic(row))
-        if topic not in found and inner_batch_of(run.properties(row)) is not None:
+        if topic not in found and inner_batch_of(run.properties(row), 0) is not None:
             found[topic] = {QUEUE_TYPE: BATCH}
     return found

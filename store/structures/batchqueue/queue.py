@@ -129,10 +129,13 @@ class BatchConsumeQueue(ConsumeQueue):
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
         """Append the units of these records; skip repeats, and shift none."""
-        units = units_of_records(run, rows, codes)
+        units = self._units_of(run, rows, codes)
         wanted = (units["log_offset"] > self.max_physic_offset) & (units["queue_offset"] >= 0)
         self.append_units(units[wanted & (units["message_count"] >= 0)])
         return []
+
+    def _units_of(self, run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnitArray:
+        return units_of_records(run, rows, codes)
 
     def append_units(self, units: BatchUnitArray) -> None:
         """Append units unchanged, to as many files as needed."""

@@ -6,7 +6,12 @@
 A record of several messages has their number in the property INNER_NUM and the first queue offset in INNER_BASE.
 Every other record is one message at its own queue offset.
 
-Source: putBatchMessagePositionInfo of its queue, CommitLog.setBatchSizeIfNeeded (5.3.3).
+A broker with queues in a RocksDB gives such a record a queue offset for each message, and no INNER_BASE. A broker that
+builds queue files from its log counts 1 message (setBatchSizeIfNeeded). Then a consumer that asks for one message gets
+the record again and again, and the next put may get the queue offset of a message inside of it. So here the record's
+unit has the number of its messages.
+
+Source: putBatchMessagePositionInfo of its queue, CommitLog.setBatchSizeIfNeeded, CommitLog.getMessageNum (5.3.3).
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import numpy.typing as npt
 
 from store import kernels
 from store.formats.inner_batch import inner_batch_of
+from store.formats.message import INNER_BATCH
 from store.formats.properties import INNER_NUM
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Int64Array, Run
@@ -80,7 +86,20 @@ def inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
     """Yield row, first queue offset and message count of each record that holds several messages."""
     rows = np.empty(run.count, np.int64)
     count = kernels.rows_with_property(run.buffer, run.array, run.count, INNER_NUM.encode(), rows)
+    columns = run.columns
     for row in rows[:count].tolist():
-        found = inner_batch_of(run.properties(row))
+        is_flagged = int(columns.sys_flag[row]) & INNER_BATCH
+        found = inner_batch_of(run.properties(row), int(columns.queue_offset[row]) if is_flagged else None)
         if found is not None:
             yield row, *found
+
+
+def last_offsets(run: Run) -> Int64Array:
+    """Return the last queue offset that each record takes, by the flag of records of several messages."""
+    columns = run.columns
+    if not (columns.sys_flag & INNER_BATCH).any():
+        return columns.queue_offset
+    offsets = columns.queue_offset.copy()
+    for row, base, count in inner_batches(run):
+        offsets[row] = base + count - 1
+    return offsets

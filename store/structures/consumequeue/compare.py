@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from store.files.store_reader import StoreReader
 from store.formats.derived import units_of
@@ -228,15 +229,31 @@ def rows_by_queue(queues: Int64Array) -> Int64Array:
     return np.argsort(queues.astype(np.uint16) if small else queues, kind="stable")
 
 
+def follows(offsets: Int64Array, before: Int64Array, taken: Int64Array) -> npt.NDArray[np.bool_]:
+    """Mark queue offsets that follow the record before them in its queue.
+
+    before, taken  the first and the last queue offset of that record
+
+    They differ for a record of several messages. In a queue of file entries it has one place, and the next record may
+    have the offset of its second message: a salvage for a 4.9 broker fills the queue so.
+    """
+    return np.asarray((offsets == before + 1) | (offsets == taken + 1))
+
+
 def continuity_findings(
-    name: str, queue: Queue, last: int, offsets: Int64Array, places: Int64Array
+    name: str, queue: Queue, last: tuple[int, int], offsets: Int64Array, taken: Int64Array, places: Int64Array
 ) -> Iterator[Finding]:
-    """Verify that one queue's offsets in log order, after `last`, count up by one."""
-    steps = np.diff(np.concatenate(([last], offsets)))
+    """Verify that one queue's offsets in log order count up.
+
+    last   the first and the last queue offset of the record before them
+    taken  the last queue offset of each record
+    """
+    before, taken_before = (np.append(one, column[:-1]) for one, column in zip(last, (offsets, taken), strict=True))
+    steps = np.where(follows(offsets, before, taken_before), 1, offsets - before)
     for kind, rows in ((QUEUE_GAP, np.flatnonzero(steps > 1)), (QUEUE_DUPLICATE, np.flatnonzero(steps < 1))):
         if len(rows):
             i = rows[0]
-            detail = f"queue offset {int(offsets[i])} follows {int(offsets[i] - steps[i])}"
+            detail = f"queue offset {int(offsets[i])} follows {int(before[i])}"
             yield Finding(kind, name, int(places[i]), *queue, len(rows), detail)
 
 

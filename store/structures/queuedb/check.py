@@ -29,7 +29,6 @@ from store.files.store_reader import StoreReader
 from store.formats.run import Run
 from store.formats.sets import is_in
 from store.layout import OTHER_QUEUES
-from store.structures.batchqueue.queue_types import configured_batch_topics
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import read_log
 from store.structures.commitlog.scan import Damage, End
@@ -38,7 +37,6 @@ from store.structures.consumequeue.compare import other_codes
 from store.structures.consumequeue.dispatch_faults import PUTS_REFUSED, dispatch_faults
 from store.structures.findings import (
     MISSING_UNIT,
-    QUEUE_GAP,
     UNIT_DIFFERS,
     UNIT_NOWHERE,
     Finding,
@@ -70,19 +68,13 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Return a filter for findings of the queue file check that concern the RocksDB's units or files."""
     if not _is_there(store):
         return lambda finding: False
-    folder, inner = queue_database(store.layout, store.fs).name, configured_batch_topics(store.layout, store.fs)
-    is_alone = _is_alone(store)
+    folder, is_alone = queue_database(store.layout, store.fs).name, _is_alone(store)
 
     def owns(finding: Finding) -> bool:
         path = Path(finding.file)
         if path.parent.name == folder and is_rocksdb_file(path.name):
             return True
-        if not is_alone:
-            return False
-        if not _IN_FILES.isdisjoint(path.parts[:-1]):
-            return True
-        # A record with an inner batch has one unit for several queue offsets.
-        return finding.kind == MISSING_UNIT or (finding.kind == QUEUE_GAP and finding.topic in inner)
+        return is_alone and (finding.kind == MISSING_UNIT or not _IN_FILES.isdisjoint(path.parts[:-1]))
 
     return owns
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from store.broker_line import LINE_4_9, BrokerLine
 from store.formats.queue_unit import BATCH_UNIT_SIZE, BatchUnit
-from store.formats.run import Int64Array
+from store.formats.run import Int64Array, Run
 from store.structures.batchqueue.queue import BatchConsumeQueue, unit_at, written_units
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.consumequeue.time_search import StoreTime
 from store.structures.queuedb.database import first_offset, search
 from store.structures.queuedb.keys import Place
+from store.structures.queuedb.units import units_in_database
 
 SCRATCH_FILE_SIZE = BATCH_UNIT_SIZE * 65_536
 
@@ -54,6 +55,9 @@ class RocksQueue(BatchConsumeQueue):
             units = np.concatenate(pieces) if pieces else np.zeros(0, BATCH_UNIT_DTYPE)
             self._known = end, units, units["queue_offset"].astype(np.int64)
         return self._known[1:]
+
+    def _units_of(self, run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnitArray:
+        return units_in_database(run, rows, codes)
 
     def _find(self, queue_offset: int) -> BatchUnit | None:
         units, offsets = self._all()

@@ -2,7 +2,7 @@
 
 A record has a unit in its own queue, and one in each light queue of its property INNER_MULTI_DISPATCH. PREPARED and
 ROLLBACK records have none.
-A record of several messages has one unit, at the queue offset of the first.
+A record of several messages has one unit, at the queue offset of the first; it counts as 1 message.
 
 Source: RocksDBConsumeQueueStore.putMessagePosition (5.3.3).
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 from store.structures.consumequeue.batch_units import BatchUnitArray, units_of_records
 from store.structures.consumequeue.multi_dispatch import LightParts, find_light_parts
@@ -38,6 +38,13 @@ class DispatchedUnits(NamedTuple):
     light: LightParts
 
 
+def units_in_database(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnitArray:
+    """Return the units of these records of a run; `codes` holds a tags code for each record of the run."""
+    units = units_of_records(run, rows, codes)
+    units["message_count"] = 1
+    return units
+
+
 class UnitMaker:
     """Makes the units of runs of one log."""
 
@@ -55,11 +62,11 @@ class UnitMaker:
             return DispatchedUnits([], -1, NO_LIGHT_PARTS)
         parts = []
         for number in distinct(numbers[queued]).tolist():
-            units = units_of_records(run, np.flatnonzero(numbers == number), codes)
+            units = units_in_database(run, np.flatnonzero(numbers == number), codes)
             parts.append((self._table.names[number], units))
         light = find_light_parts(run, queued)
         for key, part, rows in light.parts:
-            units = units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
+            units = units_in_database(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
             parts.append((key, units))
         last = int(queued[-1])
         end = int(run.columns.position[last] + run.columns.size[last]) + run.file_start

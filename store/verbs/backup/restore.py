@@ -16,7 +16,7 @@ The new store is as after a clean shutdown. Its files are new: retention counts 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,7 @@ from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import find_other_queues
 from store.opened.sizes import assumed_sizes
 from store.structures.registry import names_of, rooms_with
 from store.verbs.backup.moment import Moment, MomentEnd, damaged_log, end_at, runs_until
@@ -109,6 +110,16 @@ def restore_backup(
         return report
 
 
+def _split_ends(
+    ends: Sequence[BackedEnd], others: Collection[str], log_start: int
+) -> tuple[list[BackedEnd], list[str]]:
+    """Return the ends of plain queues, and a sentence for each expired queue of another type."""
+    plain = [one for one in ends if one.topic not in others]
+    expired = [one for one in ends if one.topic in others and one.newest < log_start and one.max_offset]
+    reason = "its messages have expired, and its next one gets queue offset 0 instead of"
+    return plain, [f"{one.topic}/{one.queue_id}: {reason} {one.max_offset}" for one in expired]
+
+
 class _Restore:
     """Steps 2 to 5, in the staging folder."""
 
@@ -154,7 +165,11 @@ class _Restore:
         moved = moved_start(self._segment_size)
         start = moved if selection.topics else self._manifest.log_start
         # A log of some topics has a placeholder for each such queue.
-        expired = {} if selection.topics else write_expired(ends, staged, config, (start, moment), fs)
+        expired: Mapping[tuple[str, int], int] = {}
+        if not selection.topics:
+            plain, lost = _split_ends(ends, find_other_queues(staged, config, fs).topics, start)
+            expired = write_expired(plain, staged, config, (start, moment), fs)
+            findings += lost
         StoreCheckpoint(staged.checkpoint, fs, rebuilt.checkpoint(line, end.last_ms), None).flush()
         for room in rooms_with(names_of(staged, fs), "cut", "end_at"):
             room.end_at(staged.root, end.log_offset, fs)

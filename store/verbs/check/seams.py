@@ -19,7 +19,8 @@ class SegmentSummary:
 
     outcome  how its walk ended: end, blank or damage
     end      the log offset at which its last record ends; None without records
-    queues   per queue the first queue offset, that record's log offset, and the last queue offset
+    queues   per queue the first queue offset, that record's log offset, and both queue offsets of the last record:
+             its first, and its last message's
     first_key, key_count  without index files: the log offset of the first record with a key, and the number of keys
     """
 
@@ -32,7 +33,7 @@ class SegmentSummary:
     first_ms: int = 0
     last_ms: int = 0
     newest_ms: int = 0
-    queues: dict[Queue, tuple[int, int, int]] = field(default_factory=dict)
+    queues: dict[Queue, tuple[int, int, tuple[int, int]]] = field(default_factory=dict)
     first_key: int = -1
     key_count: int = 0
 
@@ -42,14 +43,15 @@ def seam_findings(
 ) -> Iterator[Finding]:
     """Yield findings between segments, in log order; no comparison crosses a skipped segment."""
     rank = {segment.number: i for i, segment in enumerate(segments)}
-    last: dict[Queue, int] = {}
+    last: dict[Queue, tuple[int, int]] = {}
     for before, seam in zip([None, *seams], seams, strict=False):
         if before is not None and rank[seam.file_start] != rank[before.file_start] + 1:
             before, last = None, {}
         name = files.name_of(seam.path)
         for queue, (first, place, end) in seam.queues.items():
-            if last.get(queue, first - 1) != first - 1:
-                yield from continuity_findings(name, queue, last[queue], np.array([first]), np.array([place]))
+            if queue in last:
+                offsets = np.array([first])
+                yield from continuity_findings(name, queue, last[queue], offsets, offsets, np.array([place]))
             last[queue] = end
         if before is None or not before.record_count or not seam.record_count:
             continue

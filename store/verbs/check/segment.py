@@ -19,6 +19,7 @@ from store.structures.commitlog.property_crc import wrong_property_crcs
 from store.structures.commitlog.resync import has_bytes_in
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
+from store.structures.consumequeue.batch_units import last_offsets
 from store.structures.consumequeue.compare import (
     ExpectedUnits,
     FoundUnits,
@@ -26,6 +27,7 @@ from store.structures.consumequeue.compare import (
     UnitsOfSegment,
     continuity_findings,
     differing_queues,
+    follows,
     queue_differences,
     rows_by_queue,
 )
@@ -114,14 +116,17 @@ def check_segment(
 
 
 class _QueueStates:
-    """Per queue of a segment, by number: its name, and the first and last queue offset met in the log."""
+    """Per queue of a segment, by number: its name, and the first and last queue offset met in the log.
+
+    A record of several messages takes more than its own: `_taken` has its last message's.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[Queue, int] = {}
         self.names: list[Queue] = []
         self.is_shared: np.ndarray = np.empty(0, bool)
         self._of_table: Int64Array = NO_INTS
-        self._first, self._first_place, self._last = NO_INTS, NO_INTS, NO_INTS
+        self._first, self._first_place, self._last, self._taken = NO_INTS, NO_INTS, NO_INTS, NO_INTS
 
     def numbers_of(self, units: Units) -> Int64Array:
         """Return the number of each unit's queue; the arrays grow with the queues."""
@@ -136,32 +141,40 @@ class _QueueStates:
         self.names += names
         self.is_shared = np.concatenate([self.is_shared, np.array([shares_records(name) for name, _ in names], bool)])
         blank = np.full(len(names), -1, np.int64)
-        self._first, self._first_place, self._last = (
-            np.concatenate([column, blank]) for column in (self._first, self._first_place, self._last)
+        self._first, self._first_place, self._last, self._taken = (
+            np.concatenate([column, blank]) for column in (self._first, self._first_place, self._last, self._taken)
         )
 
-    def broken(self, queues: Int64Array, units: Units) -> Iterator[tuple[int, int, Int64Array]]:
-        """Yield each queue with a break in its queue offsets: number, offset before, rows."""
+    def broken(
+        self, queues: Int64Array, units: Units, taken: Int64Array
+    ) -> Iterator[tuple[int, tuple[int, int], Int64Array]]:
+        """Yield each queue with a break in its queue offsets: number, offsets of the record before, rows.
+
+        taken  the last queue offset of each unit's record
+        """
         if not len(queues):
             return
         rows = rows_by_queue(queues)
-        ordered, offsets = queues[rows], units.queue_offset[rows]
+        ordered, offsets, taken = queues[rows], units.queue_offset[rows], taken[rows]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         stops = np.append(starts[1:], len(rows))
         these = ordered[starts]
         new = self._first_place[these] < 0
-        before = np.where(new, offsets[starts] - 1, self._last[these])
-        steps = np.diff(offsets, prepend=0)
-        steps[starts] = offsets[starts] - before
+        last = np.where(new, offsets[starts] - 1, self._last[these])
+        last_taken = np.where(new, last, self._taken[these])
+        before, taken_before = np.roll(offsets, 1), np.roll(taken, 1)
+        before[starts], taken_before[starts] = last, last_taken
         self._first[these[new]] = offsets[starts[new]]
         self._first_place[these[new]] = units.log_offset[rows[starts[new]]]
-        self._last[these] = offsets[stops - 1]
-        for i in distinct(np.searchsorted(starts, np.flatnonzero(steps != 1), "right") - 1):
-            yield int(these[i]), int(before[i]), rows[starts[i] : stops[i]]
+        self._last[these], self._taken[these] = offsets[stops - 1], taken[stops - 1]
+        breaks = np.flatnonzero(~follows(offsets, before, taken_before))
+        for i in distinct(np.searchsorted(starts, breaks, "right") - 1):
+            yield int(these[i]), (int(last[i]), int(last_taken[i])), rows[starts[i] : stops[i]]
 
-    def ends(self) -> dict[Queue, tuple[int, int, int]]:
-        """Return per queue the first queue offset, that record's log offset, and the last queue offset."""
-        rows = zip(self.names, self._first.tolist(), self._first_place.tolist(), self._last.tolist(), strict=False)
+    def ends(self) -> dict[Queue, tuple[int, int, tuple[int, int]]]:
+        """Return what a summary has of each queue, see SegmentSummary."""
+        lasts = zip(self._last.tolist(), self._taken.tolist(), strict=True)
+        rows = zip(self.names, self._first.tolist(), self._first_place.tolist(), lasts, strict=False)
         return {queue: (first, place, last) for queue, first, place, last in rows if place >= 0}
 
 
@@ -277,6 +290,8 @@ class _SegmentCheck:
         starts = NO_INTS if run is None else run.log_offsets
         units = NO_UNITS if run is None else self._expected(run)
         queues = self.states.numbers_of(units)
+        if run is not None:
+            self._count(run, units, queues)
         self._compare_units(self.units.below(end), units, queues, starts)
         self._collect()
         self._of_index = self._aside.submit(self._compare_index, run, self.cursor, end)
@@ -318,11 +333,16 @@ class _SegmentCheck:
             self._add(kind, log_offset, detail)
         return units
 
+    def _count(self, run: Run, units: Units, queues: Int64Array) -> None:
+        """Find queue offsets that the records leave out or have twice."""
+        more = last_offsets(run) - run.columns.queue_offset
+        taken = units.queue_offset + more[np.searchsorted(run.log_offsets, units.log_offset)]
+        for number, last, rows in self.states.broken(queues, units, taken):
+            columns = units.queue_offset[rows], taken[rows], units.log_offset[rows]
+            self.findings += continuity_findings(self.name, self.states.names[number], last, *columns)
+
     def _compare_units(self, found: FoundUnits, expected: Units, queues: Int64Array, starts: Int64Array) -> None:
         names = self.states.names
-        for number, before, rows in self.states.broken(queues, expected):
-            offsets, places = expected.queue_offset[rows], expected.log_offset[rows]
-            self.findings += continuity_findings(self.name, names[number], before, offsets, places)
         if self.rules.confirmed is not None:
             due = expected.log_offset + expected.size <= self.rules.confirmed
             due |= is_in(expected.log_offset, found.units["log_offset"].astype(np.int64))

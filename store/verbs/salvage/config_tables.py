@@ -105,8 +105,8 @@ class ConfigTables:
 
     @cached_property
     def are_queues_simple(self) -> bool:
-        """Whether topics lose their queue type: a database's records of several messages have no INNER_BASE."""
-        return self.was_database or self._is_of_others(OTHER_QUEUES)
+        """Whether topics lose their queue type, as the broker has simple queues alone."""
+        return self._is_of_others(OTHER_QUEUES)
 
     @property
     def rows(self) -> list[BroughtFile]:

@@ -182,7 +182,10 @@ def test_of_a_log_alone_the_table_of_topics_shows_the_batch_queues(
         ("T", "7", 2, None),
         ("T", "8", 2, "INNER_BASE and INNER_NUM say (8, 2), it is at queue offset 7 with 2"),
         ("T", "7", 3, "INNER_BASE and INNER_NUM say (7, 2), it is at queue offset 7 with 3"),
-        ("T", "", 1, "INNER_BASE and INNER_NUM say None, it is at queue offset 7 with 1"),
+        # As a broker with queues in a RocksDB writes it.
+        ("T", "", 2, None),
+        ("T", "", 1, "INNER_BASE and INNER_NUM say (7, 2), it is at queue offset 7 with 1"),
+        ("T", "x", 2, "INNER_BASE and INNER_NUM say None, it is at queue offset 7 with 2"),
         ("T", "7", DamagedRecord("torn", offset=5), str(DamagedRecord("torn", offset=5))),
         ("Other", "8", 2, None),
     ],

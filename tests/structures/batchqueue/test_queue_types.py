@@ -10,11 +10,13 @@ import pytest
 
 from store import check, open_store
 from store.config import StoreConfig
+from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.formats.message import INNER_BATCH
 from store.formats.properties import encode_properties
 from store.formats.run import Run
 from store.layout import StoreLayout
+from store.structures.batchqueue.guard import refuse
 from store.structures.batchqueue.queue_types import (
     batch_topics,
     configured_types,
@@ -142,6 +144,19 @@ def test_a_rebuild_without_the_types_names_the_topics_that_need_one(tmp_path: Pa
         assert [line for line in run.err.splitlines() if "its records need" in line] == warned, words
 
 
+@pytest.mark.parametrize("removed", ["", "batchconsumequeue", "config"])
+def test_spark_builds_no_batch_queues_nor_those_of_a_store_without_their_files(
+    removed: str, layout: StoreLayout
+) -> None:
+    if removed:
+        shutil.rmtree(layout.root / removed)
+    with pytest.raises(UnsupportedFormat, match="batch consume queues"):
+        refuse(layout, FS)
+    for rest in ("batchconsumequeue", "config"):
+        shutil.rmtree(layout.root / rest, ignore_errors=True)
+    refuse(layout, FS)
+
+
 BATCH = {"T": {"queue.type": "BatchCQ"}}
 
 
@@ -151,12 +166,12 @@ BATCH = {"T": {"queue.type": "BatchCQ"}}
         (INNER_BATCH, {"INNER_BASE": "4", "INNER_NUM": "2"}, BATCH),
         (INNER_BATCH | 1, {"INNER_BASE": "4", "INNER_NUM": "2", "KEYS": "a"}, BATCH),
         # In a RocksDB a broker adds no INNER_BASE.
-        (INNER_BATCH, {"INNER_NUM": "2"}, {}),
+        (INNER_BATCH, {"INNER_NUM": "2"}, BATCH),
         (INNER_BATCH, {"INNER_BASE": "4"}, {}),
         (0, {"INNER_BASE": "4", "INNER_NUM": "2"}, {}),
     ],
 )
-def test_a_record_of_several_messages_with_its_queue_offsets_needs_a_batch_queue(
+def test_a_record_of_several_messages_needs_a_batch_queue(
     sys_flag: int, properties: dict[str, str], found: dict[str, dict[str, str]]
 ) -> None:
     data = record(b"Plain") + record(

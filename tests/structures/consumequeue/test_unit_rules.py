@@ -71,5 +71,27 @@ def test_a_record_of_several_messages_has_their_number_in_its_unit() -> None:
 )
 def test_queue_offsets_count_up_by_one(offsets: list[int], found: list[tuple[str, int, str]]) -> None:
     places = np.arange(100, 100 + len(offsets), dtype=np.int64)
-    findings = continuity_findings("log", ("T", 0), 5, np.array(offsets, np.int64), places)
+    columns = np.array(offsets, np.int64), np.array(offsets, np.int64), places
+    findings = continuity_findings("log", ("T", 0), (5, 5), *columns)
+    assert [(one.kind, one.offset, one.detail) for one in findings] == found
+
+
+@pytest.mark.parametrize(
+    ("offsets", "found"),
+    [
+        # The record before them has the offsets 3 to 5, and the second of them the next two.
+        ([6, 7, 9], []),
+        # As a salvage for a 4.9 broker fills the queue: a place for each message but the first.
+        ([4, 5, 6], []),
+        ([7, 8, 10], [(QUEUE_GAP, 100, "queue offset 7 follows 3")]),
+        ([6, 7, 10], [(QUEUE_GAP, 102, "queue offset 10 follows 7")]),
+        ([6, 7, 7], [(QUEUE_DUPLICATE, 102, "queue offset 7 follows 7")]),
+    ],
+)
+def test_queue_offsets_count_up_by_the_messages_of_a_record(
+    offsets: list[int], found: list[tuple[str, int, str]]
+) -> None:
+    first, second, third = offsets
+    columns = np.array(offsets), np.array([first, second + 1, third]), np.array([100, 101, 102])
+    findings = continuity_findings("log", ("T", 0), (3, 5), *columns)
     assert [(one.kind, one.offset, one.detail) for one in findings] == found

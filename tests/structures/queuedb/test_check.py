@@ -221,8 +221,6 @@ def test_with_the_store_type_of_a_database_old_queue_files_are_not_judged(source
         ("wrong-size", "/s/commitlog/consumequeue", "T", False, False),
         ("missing-unit", "/s/commitlog/0", "T", True, False),
         ("queue-gap", "/s/commitlog/0", "T", False, False),
-        ("queue-gap", "/s/commitlog/0", "Inner", True, False),
-        ("queue-shift", "/s/commitlog/0", "Inner", False, False),
     ],
 )
 def test_a_database_answers_for_its_files_and_alone_for_all_queues(
@@ -232,7 +230,6 @@ def test_a_database_answers_for_its_files_and_alone_for_all_queues(
     store: Any = SimpleNamespace(layout=None, fs=None)
     for name, value in {
         "queue_database": Path("/s/consumequeue_rocksdb"),
-        "configured_batch_topics": {"Inner"},
         "_is_there": True,
     }.items():
         monkeypatch.setattr(checks, name, lambda *given, value=value: value)

@@ -16,7 +16,8 @@ from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.epochs.files import Epoch, EpochFile, encode_epochs
-from store.verbs.backup.restore import RestoreOptions, RestoreReport, restore_backup
+from store.verbs.backup.queue_ends import BackedEnd
+from store.verbs.backup.restore import RestoreOptions, RestoreReport, _split_ends, restore_backup
 from store.verbs.salvage.config_tables import BroughtFile
 from tests.support.stores import make_store
 from tests.support.watched_disk import WatchedDisk, disk_over
@@ -176,3 +177,12 @@ def test_damage_ends_the_log_in_its_last_segment_and_is_refused_before(is_last: 
     with pytest.raises(DamagedFile, match="bytes before its end") as caught:
         restore(tmp_path / "backups", tmp_path / "new")
     assert (str(caught.value.file), caught.value.offset) == (f"commitlog/{SEGMENT:020d}", 187)
+
+
+def test_an_expired_queue_of_another_type_is_named_with_the_queue_offset_that_it_loses() -> None:
+    ends = [BackedEnd(topic, 0, 3, 7, newest, newest + 9) for topic, newest in (("B", 99), ("B", 100), ("T", 99))]
+    empty = BackedEnd("B", 1, 0, 0, -1, -1)
+    assert _split_ends([*ends, empty], {"B"}, 100) == (
+        [ends[2]],
+        ["B/0: its messages have expired, and its next one gets queue offset 0 instead of 7"],
+    )

@@ -43,6 +43,18 @@ def test_a_store_comes_back_with_the_same_messages(name: str, tmp_path: Path) ->
     assert findings_of(tmp_path / "new") == []
 
 
+def test_records_of_several_messages_of_a_database_come_back_with_each_message(tmp_path: Path) -> None:
+    """In the database a broker's least offset of their queue is 21, as its search meets the holes between them."""
+    root, new = store_of("5 rocksdb"), tmp_path / "new"
+    back_up(root, tmp_path / "backups")
+    assert restore(tmp_path / "backups", new).findings == []
+    of_batches = {place: body for place, body in messages_of(new).items() if place[0] == "RockBatch"}
+    assert sorted(of_batches) == [("RockBatch", 0, offset) for offset in range(33)]
+    assert messages_of(new) == messages_of(root) | of_batches
+    assert next_offsets(new) == next_offsets(root)
+    assert findings_of(new) == []
+
+
 @pytest.mark.parametrize(("name", "compresses"), one_of(5, ["normal", "many", "5 bcq", "55 plain"], [False, True]))
 def test_a_reader_finds_the_same_messages_in_a_backup(name: str, compresses: bool, tmp_path: Path) -> None:
     made = back_up(store_of(name), tmp_path / "backups", compresses=compresses)

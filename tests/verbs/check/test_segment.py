@@ -90,11 +90,23 @@ def test_queue_offsets_count_on_in_every_queue_from_run_to_run() -> None:
         units((1, 10, 130), (0, 8, 140), (1, 10, 150), (0, 9, 160), queues=queues),
         units((2, 0, 170), (0, 10, 180), (2, 1, 190), (1, 11, 200), queues=[*queues, ("%LMQ%a", 0)]),
     ):
-        found = states.broken(states.numbers_of(run), run)
+        found = states.broken(states.numbers_of(run), run, run.queue_offset)
         broken += [(states.names[number], before, rows.tolist()) for number, before, rows in found]
-    assert broken == [(("T", 0), 6, [1, 3]), (("U", 3), 9, [0, 2])]
-    assert states.ends() == {("T", 0): (5, 0, 10), ("U", 3): (9, 110, 11), ("%LMQ%a", 0): (0, 170, 1)}
+    assert broken == [(("T", 0), (6, 6), [1, 3]), (("U", 3), (9, 9), [0, 2])]
+    assert states.ends() == {
+        ("T", 0): (5, 0, (10, 10)), ("U", 3): (9, 110, (11, 11)), ("%LMQ%a", 0): (0, 170, (1, 1))
+    }  # fmt: skip
     assert states.is_shared.tolist() == [False, False, True]
+
+
+def test_a_record_of_several_messages_takes_their_queue_offsets_from_run_to_run() -> None:
+    states, broken = _QueueStates(), []
+    for offsets, taken in (([0, 4], [3, 4]), ([5, 9, 12], [8, 10, 12]), ([13], [15]), ([16], [16])):
+        run = units(*((0, offset, 10 * offset) for offset in offsets), queues=[("T", 0)])
+        found = states.broken(states.numbers_of(run), run, np.array(taken))
+        broken += [(before, rows.tolist()) for _, before, rows in found]
+    assert broken == [((4, 4), [0, 1, 2])]
+    assert states.ends() == {("T", 0): (0, 0, (16, 16))}
 
 
 @pytest.mark.parametrize("count", [1, 10])

@@ -148,15 +148,8 @@ def test_a_target_inside_of_the_store_is_refused(copy_of: CopyOf, inside: str) -
     assert sorted(root.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("dledger", "a gap of 48 bytes is too small for a record"),
-        ("rocksdb", "offset 10196: no room in the log for a placeholder of queue offset 1"),
-    ],
-)
-def test_a_log_whose_gaps_have_no_room_is_compacted(name: str, reason: str, tmp_path: Path) -> None:
-    source = five(name) / "store"
+def test_a_log_whose_gaps_have_no_room_is_compacted(tmp_path: Path) -> None:
+    source, reason = five("dledger") / "store", "a gap of 48 bytes is too small for a record"
     kept = rmqctl("--quiet", "salvage", "--to", tmp_path / "kept", "--keep-offsets", store=source)
     rmqctl("salvage", "--to", tmp_path / "new", store=source)
     told = "warning: the log is compacted, and records have other log offsets: "
@@ -167,9 +160,8 @@ def test_a_log_whose_gaps_have_no_room_is_compacted(name: str, reason: str, tmp_
     assert rmqctl("check", store=tmp_path / "kept").code == 0
 
 
-@pytest.mark.parametrize(("name", "placeholders"), [("bcq", 0), ("dledger", 0), ("lmq", 0), ("rocksdb", 16)])
+@pytest.mark.parametrize(("name", "placeholders"), [("bcq", 0), ("dledger", 0), ("lmq", 0), ("rocksdb", 0)])
 def test_a_sound_store_with_structures_of_5_3_is_saved_whole(name: str, placeholders: int, tmp_path: Path) -> None:
-    """A record of several messages takes one place in a file of simple queues, and theirs in a batch queue."""
     run = rmqctl("--format", "json", "salvage", "--to", tmp_path / "new", store=five(name) / "store")
     assert (run.code, [row["grade"] for row in run.json["grades"]]) == (0, ["certain"])
     assert run.json["placeholder_records"] == placeholders

@@ -16,6 +16,7 @@ from store import check, open_store, salvage
 from tests.cli.running import rmqctl
 from tests.runs.real_group import run_round
 from tests.support import light_queues as light
+from tests.support.five_stores import copy_of_five
 from tests.support.popping import acknowledge, pop
 from tests.support.random_damage import records
 from tests.support.refbroker import (
@@ -28,7 +29,9 @@ from tests.support.refbroker import (
     needs_refbroker55,
     sent_ids,
 )
+from tests.verbs.backup.backups import back_up, restore
 
+BATCHES = "RockBatch"
 LEVELS = {**SETTINGS, "messageDelayLevel": "1s 5s 40s"}
 Rows = list[dict[str, Any]]
 
@@ -71,6 +74,21 @@ def test_groups_get_all_sound_messages_of_a_salvaged_store_and_go_on_where_they_
                 [*old[3:], *new[:70], *new[77:]]
             )
             assert real.produce("Orders", 1, "--queue", 0)[0]["queueOffset"] == 100
+
+
+@needs_refbroker55
+@pytest.mark.parametrize("way", ["salvage", "restore"])
+def test_a_group_gets_each_message_of_a_databases_records_of_several_from_files(way: str, tmp_path: Path) -> None:
+    root, new = copy_of_five("rocksdb", tmp_path), tmp_path / "new"
+    if way == "salvage":
+        salvage(root, new, settings=SETTINGS)
+    else:
+        back_up(root, tmp_path / "backups")
+        restore(tmp_path / "backups", new, settings=SETTINGS)
+    with cluster(tmp_path / "real", "5.5") as real, real.broker(new):
+        got = real.consume(BATCHES, "audit", 33, "--from", "first")
+        assert sorted(row["queueOffset"] for row in got) == list(range(33))
+        assert real.produce(BATCHES, 1)[0]["queueOffset"] == 33
 
 
 @needs_refbroker
