@@ -30,6 +30,7 @@ COMMANDS = {
     "foreign-file": ("simulate",),
     "time-backwards": ("timeline",),
     "queue-gap": (QUEUES,),
+    "missing-record": (SALVAGE,),
     "queue-duplicate": (QUEUES,),
     "queue-shift": (QUEUES,),
     "missing-unit": (QUEUES,),
@@ -182,6 +183,9 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
     done      commands that need not run again
     """
     faults = list(faults)
+    if "missing-record" in dict(faults):
+        # A rebuild shifts the entries after a missing record again.
+        faults = [fault for fault in faults if fault[0] != "queue-shift"]
     withheld = {*withheld, *(command for code, _ in faults for command in WITHHELD.get(code, ()))}
     wanted = dict.fromkeys(
         command.removesuffix(" --dry-run") for code, subject in faults for command in commands_for(code, subject)

@@ -52,6 +52,8 @@ TIME_BACKWARDS = kind("time-backwards", "a record is older than the one before i
 MISSING_SEGMENT = kind("missing-segment", "a commit-log file is missing between two others", Rank.LOSS, is_single=True)
 STALE_TAIL = kind("stale-tail", "records are past the log's end and may come back", Rank.NOTE)
 QUEUE_GAP = kind("queue-gap", "queue offsets leave some out")
+MISSING_RECORD = kind("missing-record", "the log has no record of a queue offset")
+QUEUE_LEAP = kind("queue-leap", "a record leaves out queue offsets, and no record of them is lost")
 QUEUE_DUPLICATE = kind("queue-duplicate", "a queue offset or a record comes twice")
 QUEUE_SHIFT = kind("queue-shift", "an entry is not at its record's queue offset")
 MISSING_UNIT = kind("missing-unit", "a record has no entry in its queue")

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from rmqctl.advice import CUT, INDEX, QUEUES, SALVAGE, Fault, Step, command_for, fault_of, mended_by, plan_of
-from store import open_store
+from store import check, open_store
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five, fivefive, names_of
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.quickly import one_of
 from tests.support.random_damage import damage
-from tests.support.stores import overwrite
+from tests.support.stores import SMALL, make_store, overwrite
 
 STORES = {name: lambda name=name: golden(name).store for name in ALL}
 STORES |= {f"five/{name}": lambda name=name: five(name) / "store" for name in names_of("five")}
 STORES |= {f"fivefive/{name}": lambda name=name: fivefive(name) / "store" for name in names_of("fivefive")}
+SMALL_SETS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{name}={value}"))
 DONE_HERE = ("check", "simulate")
 """What doctor has done itself."""
 
@@ -80,6 +82,27 @@ def test_messages_behind_a_zeroed_head_are_kept_before_the_log_is_cut(tmp_path: 
     assert rmqctl("check", store=root).steps == ["stale", SALVAGE, CUT, QUEUES, INDEX]
 
 
+@pytest.mark.leaves_damage
+def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound_store(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60)
+    with open_store(root) as store:
+        lost = [store.get("T", 0, 5).messages[0], store.get("T", 1, 9).messages[0]]
+    for one in lost:
+        # A record of another topic in its place, and sound.
+        record = (root / "commitlog" / f"{0:020d}").read_bytes()[one.log_offset :][: one.size]
+        at = record.index(b"\x01T") + 1
+        overwrite(root / "commitlog" / f"{0:020d}", one.log_offset + at, b"U")
+        overwrite(root / "commitlog" / f"{0:020d}", one.log_offset + 20, (one is lost[1]).to_bytes(8, "big"))
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "index")
+    found = rmqctl("--format", "json", "check", store=root)
+    assert {one["kind"] for one in found.json["findings"]} == {"lost-index", "missing-record", "missing-unit"}
+    assert found.steps == [SALVAGE, QUEUES, INDEX]
+    saved = rmqctl("--format", "json", "salvage", "--to", tmp_path / "new", *SMALL_SETS, store=root)
+    assert (saved.json["saved_records"], saved.json["placeholder_records"]) == (60, 2)
+    assert list(check(tmp_path / "new")) == []
+
+
 @pytest.mark.parametrize(
     ("codes", "ordered"),
     [
@@ -101,6 +124,9 @@ def test_messages_behind_a_zeroed_head_are_kept_before_the_log_is_cut(tmp_path: 
         (["no-checkpoint"], ["checkpoint show"]),
         (["wrong-size"], ["simulate", SALVAGE]),
         (["wrong-size", "bad-length"], ["simulate", SALVAGE, CUT]),
+        (["missing-record", "queue-shift"], [SALVAGE]),
+        (["missing-record", "queue-shift", "missing-unit"], [SALVAGE, QUEUES]),
+        (["queue-leap", "queue-shift"], [QUEUES]),
         (["no-such-code"], []),
     ],
 )

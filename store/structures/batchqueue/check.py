@@ -38,9 +38,11 @@ from store.structures.consumequeue.batch_units import (
 )
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.findings import (
+    MISSING_RECORD,
     MISSING_UNIT,
     QUEUE_DUPLICATE,
     QUEUE_GAP,
+    QUEUE_LEAP,
     QUEUE_SHIFT,
     UNIT_DIFFERS,
     UNIT_NOWHERE,
@@ -59,7 +61,7 @@ INNER_BATCH = kind("inner-batch", "a record of several messages does not match i
 
 Queue = tuple[str, int]
 FILE_SIZE = "mapperFileSizeBatchConsumeQueue"
-_OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
+_OF_PLAIN_QUEUES = frozenset((MISSING_RECORD, MISSING_UNIT, QUEUE_LEAP, QUEUE_SHIFT))
 
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
@@ -102,7 +104,8 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     for queue in sorted({*stored, *log.units}):
         of_queue = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
         expected = log.of(queue)
-        yield from group_findings([*of_queue.alone(), *of_queue.against(expected, start, horizon, confirmed)])
+        alone = of_queue.alone(_gaps(expected))
+        yield from group_findings([*alone, *of_queue.against(expected, start, horizon, confirmed)])
 
 
 class _Expected:
@@ -162,8 +165,11 @@ class _QueueCheck:
     usual_size: int
     is_written_to: bool = False
 
-    def alone(self) -> Iterator[Finding]:
-        """Yield findings about the queue's files without the log."""
+    def alone(self, gaps: Collection[tuple[int, int]] = ()) -> Iterator[Finding]:
+        """Yield findings about the queue's files without the units of the log.
+
+        gaps  queue offsets that the log's records leave out: the next one, and that of the next record
+        """
         following: int | None = None
         for file in self.stored:
             if file.size != self.usual_size:
@@ -183,6 +189,7 @@ class _QueueCheck:
             for row in np.flatnonzero(offsets != wanted).tolist():
                 offset, next_offset = int(offsets[row]), int(wanted[row])
                 kind = QUEUE_GAP if offset > next_offset else QUEUE_DUPLICATE
+                kind = MISSING_RECORD if (next_offset, offset) in gaps else kind
                 yield self._finding(kind, file, next_offset, f"queue offset {offset} where {next_offset} is next")
             following = int(ends[-1])
 
@@ -232,6 +239,14 @@ class _QueueCheck:
         topic, queue_id = self.queue
         path = file.path if file is not None else f"{FOLDER}/{topic}/{queue_id}"
         return Finding(kind, self.files.name_of(path), offset, topic, queue_id, detail=detail)
+
+
+def _gaps(expected: BatchUnitArray) -> set[tuple[int, int]]:
+    """Return the gaps in the queue offsets of the log's records, see `_QueueCheck.alone`."""
+    starts = expected["queue_offset"].astype(np.int64)
+    ends = starts + expected["message_count"]
+    rows = np.flatnonzero(starts[1:] > ends[:-1])
+    return set(zip(ends[rows].tolist(), starts[rows + 1].tolist(), strict=True))
 
 
 def _before(units: BatchUnitArray, horizon: int) -> BatchUnitArray:

@@ -6,9 +6,9 @@
 A record of several messages has their number in the property INNER_NUM and the first queue offset in INNER_BASE.
 Every other record is one message at its own queue offset.
 
-A broker with queues in a RocksDB gives such a record a queue offset for each message, and no INNER_BASE. A broker that
-builds queue files from its log counts 1 message (setBatchSizeIfNeeded). Then a consumer that asks for one message gets
-the record again and again, and the next put may get the queue offset of a message inside of it. So here the record's
+A broker with queues in a database gives such a record a queue offset for each message, and no INNER_BASE. A broker
+that builds queue files from its log counts 1 message (setBatchSizeIfNeeded). Then a consumer that asks for one message
+gets the record again and again. The next put may get the queue offset of a message inside of it. So here the record's
 unit has the number of its messages.
 
 Source: putBatchMessagePositionInfo of its queue, CommitLog.setBatchSizeIfNeeded, CommitLog.getMessageNum (5.3.3).

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from store.files.store_reader import StoreReader
 from store.formats.derived import units_of
+from store.formats.message import RECORD_MIN_SIZE
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
@@ -29,9 +30,10 @@ from store.structures.consumequeue.expect import Units
 from store.structures.consumequeue.resting import PAGE_SIZE
 from store.structures.consumequeue.survey import EXT_ADDRESS_LIMIT, QueueFile
 from store.structures.findings import (
+    MISSING_RECORD,
     MISSING_UNIT,
     QUEUE_DUPLICATE,
-    QUEUE_GAP,
+    QUEUE_LEAP,
     QUEUE_SHIFT,
     UNIT_DIFFERS,
     UNIT_NOWHERE,
@@ -240,17 +242,31 @@ def follows(offsets: Int64Array, before: Int64Array, taken: Int64Array) -> npt.N
     return np.asarray((offsets == before + 1) | (offsets == taken + 1))
 
 
+class QueuedRecord(NamedTuple):
+    """The first and the last queue offset of a record, and its log offset."""
+
+    queue_offset: int
+    taken: int
+    log_offset: int
+
+
 def continuity_findings(
-    name: str, queue: Queue, last: tuple[int, int], offsets: Int64Array, taken: Int64Array, places: Int64Array
+    name: str, queue: Queue, last: QueuedRecord, offsets: Int64Array, taken: Int64Array, places: Int64Array
 ) -> Iterator[Finding]:
     """Verify that one queue's offsets in log order count up.
 
-    last   the first and the last queue offset of the record before them
+    last   the record before them
     taken  the last queue offset of each record
     """
-    before, taken_before = (np.append(one, column[:-1]) for one, column in zip(last, (offsets, taken), strict=True))
+    columns = zip(last, (offsets, taken, places), strict=True)
+    before, taken_before, places_before = (np.append(one, column[:-1]) for one, column in columns)
     steps = np.where(follows(offsets, before, taken_before), 1, offsets - before)
-    for kind, rows in ((QUEUE_GAP, np.flatnonzero(steps > 1)), (QUEUE_DUPLICATE, np.flatnonzero(steps < 1))):
+    # A salvage fills the same gaps (QueueGaps). A light queue leaves out a message that is not dispatched.
+    has_room = offsets - taken_before - 1 <= (places - places_before) // RECORD_MIN_SIZE
+    has_room &= not shares_records(queue[0])
+    kinds = np.select([steps < 1, has_room], [0, 1], 2)
+    for number, kind in enumerate((QUEUE_DUPLICATE, MISSING_RECORD, QUEUE_LEAP)):
+        rows = np.flatnonzero((kinds == number) & (steps != 1))
         if len(rows):
             i = rows[0]
             detail = f"queue offset {int(offsets[i])} follows {int(before[i])}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.wording import amount, amount_is
-from store.structures.consumequeue.compare import Queue, continuity_findings
+from store.structures.consumequeue.compare import Queue, QueuedRecord, continuity_findings
 from store.structures.findings import LOST_INDEX, STALE_TAIL, TIME_BACKWARDS, Finding
 
 
@@ -19,8 +19,7 @@ class SegmentSummary:
 
     outcome  how its walk ended: end, blank or damage
     end      the log offset at which its last record ends; None without records
-    queues   per queue the first queue offset, that record's log offset, and both queue offsets of the last record:
-             its first, and its last message's
+    queues   per queue the first queue offset, that record's log offset, and the last record
     first_key, key_count  without index files: the log offset of the first record with a key, and the number of keys
     """
 
@@ -33,7 +32,7 @@ class SegmentSummary:
     first_ms: int = 0
     last_ms: int = 0
     newest_ms: int = 0
-    queues: dict[Queue, tuple[int, int, tuple[int, int]]] = field(default_factory=dict)
+    queues: dict[Queue, tuple[int, int, QueuedRecord]] = field(default_factory=dict)
     first_key: int = -1
     key_count: int = 0
 
@@ -43,7 +42,7 @@ def seam_findings(
 ) -> Iterator[Finding]:
     """Yield findings between segments, in log order; no comparison crosses a skipped segment."""
     rank = {segment.number: i for i, segment in enumerate(segments)}
-    last: dict[Queue, tuple[int, int]] = {}
+    last: dict[Queue, QueuedRecord] = {}
     for before, seam in zip([None, *seams], seams, strict=False):
         if before is not None and rank[seam.file_start] != rank[before.file_start] + 1:
             before, last = None, {}

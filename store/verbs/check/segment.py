@@ -24,6 +24,7 @@ from store.structures.consumequeue.compare import (
     ExpectedUnits,
     FoundUnits,
     Queue,
+    QueuedRecord,
     UnitsOfSegment,
     continuity_findings,
     differing_queues,
@@ -116,17 +117,15 @@ def check_segment(
 
 
 class _QueueStates:
-    """Per queue of a segment, by number: its name, and the first and last queue offset met in the log.
-
-    A record of several messages takes more than its own: `_taken` has its last message's.
-    """
+    """Per queue of a segment, by number: its name, and the first and the last record met in the log."""
 
     def __init__(self) -> None:
         self.numbers: dict[Queue, int] = {}
         self.names: list[Queue] = []
         self.is_shared: np.ndarray = np.empty(0, bool)
         self._of_table: Int64Array = NO_INTS
-        self._first, self._first_place, self._last, self._taken = NO_INTS, NO_INTS, NO_INTS, NO_INTS
+        self._first, self._first_place = NO_INTS, NO_INTS
+        self._last: Int64Array = np.empty((len(QueuedRecord._fields), 0), np.int64)
 
     def numbers_of(self, units: Units) -> Int64Array:
         """Return the number of each unit's queue; the arrays grow with the queues."""
@@ -141,39 +140,37 @@ class _QueueStates:
         self.names += names
         self.is_shared = np.concatenate([self.is_shared, np.array([shares_records(name) for name, _ in names], bool)])
         blank = np.full(len(names), -1, np.int64)
-        self._first, self._first_place, self._last, self._taken = (
-            np.concatenate([column, blank]) for column in (self._first, self._first_place, self._last, self._taken)
-        )
+        self._first, self._first_place = (np.concatenate([one, blank]) for one in (self._first, self._first_place))
+        self._last = np.hstack([self._last, np.tile(blank, (len(self._last), 1))])
 
     def broken(
         self, queues: Int64Array, units: Units, taken: Int64Array
-    ) -> Iterator[tuple[int, tuple[int, int], Int64Array]]:
-        """Yield each queue with a break in its queue offsets: number, offsets of the record before, rows.
+    ) -> Iterator[tuple[int, QueuedRecord, Int64Array]]:
+        """Yield each queue with a break in its queue offsets: number, the record before, rows.
 
         taken  the last queue offset of each unit's record
         """
         if not len(queues):
             return
         rows = rows_by_queue(queues)
-        ordered, offsets, taken = queues[rows], units.queue_offset[rows], taken[rows]
+        ordered, offsets, taken, places = queues[rows], units.queue_offset[rows], taken[rows], units.log_offset[rows]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         stops = np.append(starts[1:], len(rows))
         these = ordered[starts]
         new = self._first_place[these] < 0
-        last = np.where(new, offsets[starts] - 1, self._last[these])
-        last_taken = np.where(new, last, self._taken[these])
+        last = np.where(new, np.stack([offsets[starts] - 1, offsets[starts] - 1, places[starts]]), self._last[:, these])
         before, taken_before = np.roll(offsets, 1), np.roll(taken, 1)
-        before[starts], taken_before[starts] = last, last_taken
+        before[starts], taken_before[starts] = last[0], last[1]
         self._first[these[new]] = offsets[starts[new]]
-        self._first_place[these[new]] = units.log_offset[rows[starts[new]]]
-        self._last[these], self._taken[these] = offsets[stops - 1], taken[stops - 1]
+        self._first_place[these[new]] = places[starts[new]]
+        self._last[:, these] = offsets[stops - 1], taken[stops - 1], places[stops - 1]
         breaks = np.flatnonzero(~follows(offsets, before, taken_before))
         for i in distinct(np.searchsorted(starts, breaks, "right") - 1):
-            yield int(these[i]), (int(last[i]), int(last_taken[i])), rows[starts[i] : stops[i]]
+            yield int(these[i]), QueuedRecord(*last[:, i].tolist()), rows[starts[i] : stops[i]]
 
-    def ends(self) -> dict[Queue, tuple[int, int, tuple[int, int]]]:
-        """Return what a summary has of each queue, see SegmentSummary."""
-        lasts = zip(self._last.tolist(), self._taken.tolist(), strict=True)
+    def ends(self) -> dict[Queue, tuple[int, int, QueuedRecord]]:
+        """Return the first and the last record of each queue, as a summary has them."""
+        lasts = map(QueuedRecord._make, self._last.T.tolist())
         rows = zip(self.names, self._first.tolist(), self._first_place.tolist(), lasts, strict=False)
         return {queue: (first, place, last) for queue, first, place, last in rows if place >= 0}
 

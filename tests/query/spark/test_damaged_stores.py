@@ -288,6 +288,8 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
         "queue-type",
         "light-queues-without-files",
         "inner-batch",
+        "missing-record",
+        "queue-leap",
         "unreadable-units",
         "unreadable-index",
         "state-file",

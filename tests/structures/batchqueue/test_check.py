@@ -92,6 +92,15 @@ def test_a_queue_alone_has_consecutive_offsets_in_files_of_one_length(case: str)
     assert rows(checked(*files).alone()) == findings
 
 
+def test_a_gap_that_the_log_has_too_is_no_fault_of_the_queue() -> None:
+    log = units((0, 5), (6, 2), (9, 1), (3, 1))
+    found = checked(units((0, 5), (6, 1)).tobytes(), units((9, 1)).tobytes()).alone(check._gaps(log))
+    assert rows(found) == [
+        "missing-record q/0 5 queue offset 6 where 5 is next", "queue-gap q/1 7 queue offset 9 where 7 is next",
+    ]  # fmt: skip
+    assert check._gaps(log) == {(5, 6), (8, 9)}
+
+
 def test_a_writer_may_have_written_a_part_of_an_entry() -> None:
     assert rows(checked(ONE + b"\1", is_written_to=True).alone()) == []
 
@@ -142,7 +151,9 @@ def test_a_unit_that_differs_is_named_with_both(name: str) -> None:
     ("topic", "kind", "is_owned"),
     [
         ("A", "missing-unit", True),
-        ("B", "queue-gap", True),
+        ("B", "missing-record", True),
+        ("B", "queue-leap", True),
+        ("B", "queue-gap", False),
         ("A", "queue-shift", True),
         ("C", "missing-unit", False),
         ("A", "index", False),

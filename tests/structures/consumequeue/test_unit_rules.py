@@ -14,8 +14,8 @@ from store.structures.consumequeue.batch_units import (
     units_of_records,
     written_count,
 )
-from store.structures.consumequeue.compare import continuity_findings
-from store.structures.findings import QUEUE_DUPLICATE, QUEUE_GAP
+from store.structures.consumequeue.compare import QueuedRecord, continuity_findings
+from store.structures.findings import MISSING_RECORD, QUEUE_DUPLICATE, QUEUE_LEAP
 from tests.support.small_log import START_MS, SmallLog, SmallSegment
 
 WRITTEN = {"log_offset": 0, "size": 1, "queue_offset": 0, "message_count": 1}
@@ -59,21 +59,29 @@ def test_a_record_of_several_messages_has_their_number_in_its_unit() -> None:
     ("offsets", "found"),
     [
         ([6, 7, 8], []),
-        ([7], [(QUEUE_GAP, 100, "queue offset 7 follows 5")]),
-        ([6, 8, 10], [(QUEUE_GAP, 101, "queue offset 8 follows 6")]),
+        ([7], [(MISSING_RECORD, 100, "queue offset 7 follows 5")]),
+        ([6, 8, 10], [(MISSING_RECORD, 200, "queue offset 8 follows 6")]),
         ([5], [(QUEUE_DUPLICATE, 100, "queue offset 5 follows 5")]),
-        ([6, 6], [(QUEUE_DUPLICATE, 101, "queue offset 6 follows 6")]),
+        ([6, 6], [(QUEUE_DUPLICATE, 200, "queue offset 6 follows 6")]),
         (
             [6, 8, 7],
-            [(QUEUE_GAP, 101, "queue offset 8 follows 6"), (QUEUE_DUPLICATE, 102, "queue offset 7 follows 8")],
+            [(QUEUE_DUPLICATE, 300, "queue offset 7 follows 8"), (MISSING_RECORD, 200, "queue offset 8 follows 6")],
         ),
+        # 100 bytes hold one record of the smallest.
+        ([6, 9, 10], [(QUEUE_LEAP, 200, "queue offset 9 follows 6")]),
     ],
 )
 def test_queue_offsets_count_up_by_one(offsets: list[int], found: list[tuple[str, int, str]]) -> None:
-    places = np.arange(100, 100 + len(offsets), dtype=np.int64)
+    places = np.arange(100, 100 + 100 * len(offsets), 100)
     columns = np.array(offsets, np.int64), np.array(offsets, np.int64), places
-    findings = continuity_findings("log", ("T", 0), (5, 5), *columns)
+    findings = continuity_findings("log", ("T", 0), QueuedRecord(5, 5, 0), *columns)
     assert [(one.kind, one.offset, one.detail) for one in findings] == found
+
+
+def test_a_light_queue_leaves_out_the_offset_of_a_message_that_is_not_dispatched() -> None:
+    column = np.array([7])
+    findings = continuity_findings("log", ("%LMQ%a", 0), QueuedRecord(5, 5, 0), column, column, np.array([100]))
+    assert [one.kind for one in findings] == [QUEUE_LEAP]
 
 
 @pytest.mark.parametrize(
@@ -83,15 +91,15 @@ def test_queue_offsets_count_up_by_one(offsets: list[int], found: list[tuple[str
         ([6, 7, 9], []),
         # As a salvage for a 4.9 broker fills the queue: a place for each message but the first.
         ([4, 5, 6], []),
-        ([7, 8, 10], [(QUEUE_GAP, 100, "queue offset 7 follows 3")]),
-        ([6, 7, 10], [(QUEUE_GAP, 102, "queue offset 10 follows 7")]),
-        ([6, 7, 7], [(QUEUE_DUPLICATE, 102, "queue offset 7 follows 7")]),
+        ([7, 8, 10], [(MISSING_RECORD, 100, "queue offset 7 follows 3")]),
+        ([6, 7, 10], [(MISSING_RECORD, 300, "queue offset 10 follows 7")]),
+        ([6, 7, 7], [(QUEUE_DUPLICATE, 300, "queue offset 7 follows 7")]),
     ],
 )
 def test_queue_offsets_count_up_by_the_messages_of_a_record(
     offsets: list[int], found: list[tuple[str, int, str]]
 ) -> None:
     first, second, third = offsets
-    columns = np.array(offsets), np.array([first, second + 1, third]), np.array([100, 101, 102])
-    findings = continuity_findings("log", ("T", 0), (3, 5), *columns)
+    columns = np.array(offsets), np.array([first, second + 1, third]), np.array([100, 200, 300])
+    findings = continuity_findings("log", ("T", 0), QueuedRecord(3, 5, 0), *columns)
     assert [(one.kind, one.offset, one.detail) for one in findings] == found

@@ -16,8 +16,8 @@ from store.formats.queue_unit import UNIT
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
     INDEX_ENTRY_NOWHERE,
+    MISSING_RECORD,
     MISSING_SEGMENT,
-    QUEUE_GAP,
     UNIT_NOWHERE,
     Finding,
 )
@@ -121,7 +121,7 @@ def test_units_and_entries_of_a_segment_that_is_gone_are_counted_file_by_file(ro
     assert sum(one.count for one in expected[:3]) >= 3
     found = findings(root)
     assert [one for one in found if one.kind in (UNIT_NOWHERE, INDEX_ENTRY_NOWHERE)] == expected
-    assert {one.kind for one in found} == {UNIT_NOWHERE, INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, QUEUE_GAP}
+    assert {one.kind for one in found} == {UNIT_NOWHERE, INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, MISSING_RECORD}
     assert stored[-1].log_offset > 2 * SIZE
 
 

@@ -11,7 +11,7 @@ import pytest
 from store.errors import BadRequest
 from store.files.store_reader import StoreReader
 from store.formats.message import BORN_HOST_AT
-from store.structures.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.structures.findings import CHECKPOINT_AHEAD, MISSING_RECORD, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.verbs.check import check as module
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from tests.support.golden import copy_store, golden
@@ -50,7 +50,7 @@ def time_set_back(files: StoreReader) -> str:
 
 def records_lost(files: StoreReader) -> str:
     (Path(files.address) / files.segments()[3].path).unlink()
-    return QUEUE_GAP
+    return MISSING_RECORD
 
 
 def log_cut(files: StoreReader) -> str:

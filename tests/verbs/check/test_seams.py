@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from store.files.store_reader import StoredFile, StoreReader
+from store.structures.consumequeue.compare import QueuedRecord
 from store.structures.findings import (
     LOST_INDEX,
     STALE_TAIL,
@@ -70,7 +71,7 @@ def test_queue_offsets_go_on_from_segment_to_segment(
 ) -> None:
     segments = [StoredFile("", 100 * number, 100, 0) for number in range(3)]
     seams = [
-        seam(number, queues={("T", 0): (ends[0], 100 * number + 10, (ends[1], ends[1]))} if ends else {})
+        seam(number, queues={("T", 0): (ends[0], 100 * number + 10, QueuedRecord(ends[1], ends[1], 0))} if ends else {})
         for number, ends in enumerate((first, second, third))
     ]
     found = list(seam_findings(NONE, segments, seams))
@@ -83,7 +84,7 @@ def test_queue_offsets_go_on_from_segment_to_segment(
 @pytest.mark.parametrize(("first", "is_found"), [(4, True), (5, False), (6, True), (7, True), (8, False), (9, True)])
 def test_the_last_record_of_a_segment_may_take_several_queue_offsets(first: int, is_found: bool) -> None:
     segments = [StoredFile("", 100 * number, 100, 0) for number in range(2)]
-    ends = (0, 10, (4, 7)), (first, 110, (12, 12))
+    ends = (0, 10, QueuedRecord(4, 7, 0)), (first, 110, QueuedRecord(12, 12, 0))
     found = seam_findings(NONE, segments, [seam(number, queues={("T", 0): one}) for number, one in enumerate(ends)])
     assert [one.offset for one in found] == [110] * is_found
 

@@ -23,8 +23,9 @@ from store.structures.findings import (
     INDEX_ENTRY_NOWHERE,
     LOST_INDEX,
     MISSING_INDEX_ENTRY,
+    MISSING_RECORD,
     MISSING_UNIT,
-    QUEUE_GAP,
+    QUEUE_LEAP,
     STALE_TAIL,
     TIME_BACKWARDS,
     UNIT_NOWHERE,
@@ -92,9 +93,9 @@ def test_queue_offsets_count_on_in_every_queue_from_run_to_run() -> None:
     ):
         found = states.broken(states.numbers_of(run), run, run.queue_offset)
         broken += [(states.names[number], before, rows.tolist()) for number, before, rows in found]
-    assert broken == [(("T", 0), (6, 6), [1, 3]), (("U", 3), (9, 9), [0, 2])]
+    assert broken == [(("T", 0), (6, 6, 120), [1, 3]), (("U", 3), (9, 9, 110), [0, 2])]
     assert states.ends() == {
-        ("T", 0): (5, 0, (10, 10)), ("U", 3): (9, 110, (11, 11)), ("%LMQ%a", 0): (0, 170, (1, 1))
+        ("T", 0): (5, 0, (10, 10, 180)), ("U", 3): (9, 110, (11, 11, 200)), ("%LMQ%a", 0): (0, 170, (1, 1, 190))
     }  # fmt: skip
     assert states.is_shared.tolist() == [False, False, True]
 
@@ -105,8 +106,8 @@ def test_a_record_of_several_messages_takes_their_queue_offsets_from_run_to_run(
         run = units(*((0, offset, 10 * offset) for offset in offsets), queues=[("T", 0)])
         found = states.broken(states.numbers_of(run), run, np.array(taken))
         broken += [(before, rows.tolist()) for _, before, rows in found]
-    assert broken == [((4, 4), [0, 1, 2])]
-    assert states.ends() == {("T", 0): (0, 0, (16, 16))}
+    assert broken == [((4, 4, 40), [0, 1, 2])]
+    assert states.ends() == {("T", 0): (0, 0, (16, 16, 160))}
 
 
 @pytest.mark.parametrize("count", [1, 10])
@@ -342,7 +343,7 @@ def test_damage_is_found_at_the_log_offset_of_its_record(number: int, at: int, k
 def test_a_record_with_another_queue_offset_is_a_gap_of_its_queue_alone(number: int, root: Path) -> None:
     message = records(root)[number]
     write(root, message.log_offset + 20, (message.queue_offset + 5).to_bytes(8, "big"))
-    found = {(one.file, one.topic, one.queue_id) for one in findings(root, QUEUE_GAP)}
+    found = {(one.file, one.topic, one.queue_id) for one in findings(root, MISSING_RECORD, QUEUE_LEAP)}
     assert found == {(f"commitlog/{message.log_offset // SIZE * SIZE:020d}", "T", number % 3)}
 
 

@@ -19,9 +19,11 @@ from store.files.store_reader import StoreReader
 from store.structures.findings import (
     BAD_SELF_OFFSET,
     KINDS,
+    MISSING_RECORD,
     MISSING_UNIT,
     QUEUE_DUPLICATE,
     QUEUE_GAP,
+    QUEUE_LEAP,
     QUEUE_SHIFT,
     TIME_BACKWARDS,
     UNIT_WRONG_RECORD,
@@ -42,7 +44,7 @@ MENDING_5_X = ("rebuild compaction", "rebuild message-database", "rebuild timer"
 # Damage to what only the producer can tell: sound bytes to everybody else.
 BYTES_OF_THE_PRODUCER = {TIME_BACKWARDS, BAD_SELF_OFFSET}
 # What a record leaves for good whose queue or queue offset was changed.
-OF_ANOTHER_QUEUE = {MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT, QUEUE_DUPLICATE}
+OF_ANOTHER_QUEUE = {MISSING_RECORD, MISSING_UNIT, QUEUE_DUPLICATE, QUEUE_GAP, QUEUE_LEAP, QUEUE_SHIFT}
 PHYSICAL_OFFSET_AT = 28
 
 
@@ -61,7 +63,9 @@ def names_another_queue(root: Path) -> bool:
     Where the units are lost too, only its neighbours do.
     """
     found = findings(root)
-    is_broken = any(one.kind in (QUEUE_GAP, QUEUE_DUPLICATE) and "/commitlog/" in one.file for one in found)
+    is_broken = any(
+        one.kind in (MISSING_RECORD, QUEUE_DUPLICATE, QUEUE_LEAP) and "/commitlog/" in one.file for one in found
+    )
     return is_broken and any(one.kind in (UNIT_WRONG_RECORD, QUEUE_SHIFT, MISSING_UNIT) for one in found)
 
 
