@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from store.change.actions import Patch, Remove
@@ -36,7 +35,6 @@ from store.files.overlay import Overlay
 from store.files.transient_pool import TransientStorePool
 from store.formats.wording import amount_is
 from store.layout import StoreLayout
-from store.opened.delays import refuse_mixed_delays
 from store.opened.detect import (
     FoundStore,
     OpenRequest,
@@ -176,8 +174,6 @@ class WritingOpener:
     def _load_up_to(self, log_end: int, found: FoundStore, **options: Any) -> OpenedStore:
         opened = self._load(found, **options)
         _set_positions(opened, log_end)
-        if not opened.gives_delays:
-            opened.commit_log.rules.before_delay = partial(refuse_mixed_delays, opened.layout, opened.fs)
         return opened
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -155,10 +156,12 @@ class OpenedStore:
     @property
     def commit_log(self) -> CommitLog:
         """The log as one that takes puts; from its first use on it is `log` too."""
+        from store.opened.delays import refuse_mixed_delays
         from store.structures.commitlog.commit_log import CommitLog
 
         if not isinstance(self.log, CommitLog):
-            self.log = CommitLog(self.log.segments, self.config, self.clock, self.line)
+            ask = None if self.gives_delays else partial(refuse_mixed_delays, self.layout, self.fs)
+            self.log = CommitLog(self.log.segments, self.config, self.clock, self.line, ask)
             self.log.inner_topics = find_other_queues(self.layout, self.config, self.fs).topics
         return self.log
 

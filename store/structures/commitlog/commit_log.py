@@ -97,11 +97,12 @@ class CommitLog(ReadableLog):
         config: StoreConfig,
         clock: Callable[[], int],
         line: BrokerLine = LINE_4_9,
+        before_delay: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(segments)
         self.clock = clock
         self._segment_size = segments.file_size
-        self.rules = PutRules(config, segments.file_size, line)
+        self.rules = PutRules(config, segments.file_size, line, before_delay)
         self.light = MultiDispatch(config, line)
         # Brokers that append a CRC append a separator too.
         self._is_verbatim = not line.ends_with_separator and not self.light.is_on
@@ -116,8 +117,7 @@ class CommitLog(ReadableLog):
         self._gate = bytearray(_GATE.size)
         """Whether a thread holds the log alone, and the newest store time; no put stores an earlier time."""
         self._flushes_by_time = not config.puts_wait_for_disk
-        self._pages = NO_PAGES
-        self._is_closed = False
+        self._pages, self._is_closed = NO_PAGES, False
         self._queues: dict[tuple[str, int], PutQueue] = {}
         hosts = PutHosts.of(Message(""))
         given_clock = None if clock is clock_ms else clock

@@ -44,17 +44,25 @@ _SENT_EXTRA_SIZE = 4 + 4 + 4 + 4 + 4 + 2
 
 
 class PutRules:
-    """The limits of one store: `max_body` and `max_record` in bytes."""
+    """The limits of one store: `max_body` and `max_record` in bytes.
 
-    def __init__(self, config: StoreConfig, segment_size: int, line: BrokerLine = LINE_4_9) -> None:
+    before_delay  raises BadRequest before the first delayed message of a store whose delays are not known
+    """
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        segment_size: int,
+        line: BrokerLine = LINE_4_9,
+        before_delay: Callable[[], object] | None = None,
+    ) -> None:
         self.line = line
         self.appends_crc = config.enabled_append_prop_crc and line.accepts_v2
         """Whether a record ends with a CRC of all its other bytes."""
         self.max_body = config.max_message_size
         self.max_record = segment_size - BLANK_SIZE
         self._level_count = len(config.delay_levels_ms)
-        self.before_delay: Callable[[], object] | None = None
-        """Raises BadRequest before the first delayed message of a store whose delays are not known."""
+        self._before_delay = before_delay
 
     def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
         """Return the refusal of a batch, None if it is accepted.
@@ -148,11 +156,11 @@ class PutRules:
             return ""
         try:
             check_property("the topic of a delayed message", message.topic)
-            if self.before_delay is not None:
-                self.before_delay()
+            if self._before_delay is not None:
+                self._before_delay()
         except BadRequest as error:
             return error.reason
-        self.before_delay = None
+        self._before_delay = None
         return ""
 
     def delayed(self, message: Message) -> Message:

@@ -138,14 +138,14 @@ def test_a_topic_that_no_property_can_hold_is_not_delayed(topic: str) -> None:
 
 
 def test_unknown_delays_are_asked_for_until_they_are_known() -> None:
-    found, asked = rules(), list[bool]()
+    asked = list[bool]()
 
     def ask() -> None:
         asked.append(len(asked) < 2)
         if asked[-1]:
             raise BadRequest("two delays")
 
-    found.before_delay = ask
+    found = PutRules(CONFIG, SEGMENT, before_delay=ask)
     delayed = Message("T", b"x", 5, b"DELAY\x011")
     assert [found.refuse_delayed(one) for one in (T, delayed, delayed, delayed, delayed)] == [
         "", "two delays", "two delays", "", ""
