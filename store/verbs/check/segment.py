@@ -333,7 +333,9 @@ class _SegmentCheck:
     def _count(self, run: Run, units: Units, queues: Int64Array) -> None:
         """Find queue offsets that the records leave out or have twice."""
         more = last_offsets(run) - run.columns.queue_offset
-        taken = units.queue_offset + more[np.searchsorted(run.log_offsets, units.log_offset)]
+        taken = units.queue_offset
+        if more.any():
+            taken = taken + more[np.searchsorted(run.log_offsets, units.log_offset)]
         for number, last, rows in self.states.broken(queues, units, taken):
             columns = units.queue_offset[rows], taken[rows], units.log_offset[rows]
             self.findings += continuity_findings(self.name, self.states.names[number], last, *columns)
