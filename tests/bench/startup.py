@@ -12,13 +12,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.gate import ROOT, checkout, find_base
+from tests.support.golden import unpack
 
 COMMANDS = (
     ("--help",),
@@ -57,8 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if base is None:
         parser.error(f"{options.base} is not here, or is this revision")
     with tempfile.TemporaryDirectory() as name, checkout(base, Path(name)) as tree:
-        with tarfile.open(ROOT / "fixtures" / "normal.tar.xz") as archive:
-            archive.extractall(name, filter="data")
+        unpack(ROOT / "fixtures" / "normal.tar.xz", Path(name))
         for one in (ROOT, tree):
             subprocess.run([sys.executable, ".build/kernels.py"], cwd=one, check=True, stdout=subprocess.DEVNULL)
         store = ("--store", str(Path(name, "normal", "store")))

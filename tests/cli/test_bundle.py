@@ -50,7 +50,9 @@ def unpack(bundle: Path, target: Path) -> Path:
     with pa.input_stream(str(bundle), compression="zstd") as stream:
         data = io.BytesIO(stream.read())
     with tarfile.open(fileobj=data) as found:
-        found.extractall(target, filter="data")
+        # Python 3.11.3 and older know no filters, and ignore the attribute.
+        found.extraction_filter = getattr(tarfile, "data_filter", None)
+        found.extractall(target)
     return target
 
 

@@ -9,12 +9,12 @@ import ast
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.golden import unpack
 from tests.support.tidy import MAY_NAME_ANY, MOST_MODULE_LINES, MOST_PARAMETERS, STRUCTURES, Module, many_parameters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,8 +82,7 @@ def _at(revision: str) -> dict[str, int]:
         archive = Path(folder, "tree.tar")
         command = ["git", "-C", str(ROOT), "archive", "-o", str(archive), revision, *PACKAGES]
         subprocess.run(command, check=True)
-        with tarfile.open(archive) as tree:
-            tree.extractall(folder, filter="data")
+        unpack(archive, Path(folder))
         return counts(Path(folder))
 
 
