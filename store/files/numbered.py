@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from store.files.filesystem import Entry, Filesystem
@@ -43,7 +44,13 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
 def usual_size(files: Iterable[Entry | StoredFile]) -> int:
     """Return the most frequent length above 0, else 0.
 
+    The distance to the next file counts as one more file of that length: names of segments and queue files are offsets.
     Loading the folder reports wrong lengths.
     """
+    files = list(files)
     counts = Counter(file.size for file in files if file.size)
+    numbers = [parse_segment_name(PurePath(file.path).name) for file in files]
+    for number, following in pairwise(numbers):
+        if number is not None and following is not None and following - number in counts:
+            counts[following - number] += 1
     return max(counts, key=counts.__getitem__, default=0)

@@ -37,6 +37,22 @@ def test_the_usual_size_is_that_of_most_files(sizes: list[int], usual: int) -> N
     assert usual_size(Entry(Path("a"), size, 0, False) for size in sizes) == usual
 
 
+@pytest.mark.parametrize(
+    ("files", "usual"),
+    [
+        ({0: 7, 8: 8}, 8),
+        ({0: 9, 8: 8}, 8),
+        ({0: 8, 8: 7}, 8),
+        ({0: 7, 8: 9}, 7),
+        ({0: 7, 8: 7, 16: 8}, 8),
+        ({0: 8, 16: 8, 24: 7}, 8),
+        ({0: 8, 16: 7}, 8),
+    ],
+)
+def test_the_distance_between_two_files_tells_the_size_of_the_first(files: dict[int, int], usual: int) -> None:
+    assert usual_size(Entry(Path(segment_name(number)), size, 0, False) for number, size in files.items()) == usual
+
+
 def test_files_with_an_offset_as_name_are_listed_in_order(tmp_path: Path) -> None:
     for name in (segment_name(200), segment_name(100), "abort", f"{segment_name(1)}.bak"):
         (tmp_path / name).touch()

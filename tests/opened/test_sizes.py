@@ -34,6 +34,10 @@ def inferred(root: Path, files: dict[str, bytes], **settings: object) -> dict[st
         ({SEGMENT.format(0): bytes(100)}, {"mappedFileSizeCommitLog": 100}),
         (
             {SEGMENT.format(at): bytes(size) for at, size in [(0, 100), (100, 0), (200, 60), (300, 0), (400, 60)]},
+            {"mappedFileSizeCommitLog": 100},
+        ),
+        (
+            {SEGMENT.format(at): bytes(size) for at, size in [(0, 100), (90, 0), (180, 60), (300, 60)]},
             {"mappedFileSizeCommitLog": 60},
         ),
         ({"commitlog/other": bytes(100)}, {}),

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from store.files.numbered import usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.wording import amount_is
 from store.structures.findings import FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE, Finding
 
 
-def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
+def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], size: int = 0) -> Iterator[Finding]:
     """Yield segments of an odd size, gaps between segments, and segments inside of others.
 
-    usual_size  the expected length of a segment; 0 for the first segment's
+    size  the expected length of a segment; 0 for that of most segments
     """
+    size = size or usual_size(segments)
     end = segments[0].number if segments else 0
     for file in segments:
         name = files.name_of(file.path)
-        if file.size != (usual_size or segments[0].size):
-            detail = f"{file.size} bytes, expected {usual_size or segments[0].size}; no broker starts with it"
+        if file.size != size:
+            detail = f"{file.size} bytes, expected {size}; no broker starts with it"
             yield Finding(WRONG_SIZE, name, file.number, detail=detail)
         if file.number > end:
             detail = f"the log goes from {end} to {file.number}: {amount_is(file.number - end, 'byte')} not there"
