@@ -97,7 +97,8 @@ HINTS = {
     "timer-check-lost": "run `rmqctl rebuild timer`",
     "timer-log-lost": "run `rmqctl rebuild timer`",
     "timer-again": "run `rmqctl rebuild timer`",
-    "undeliverable-message": "run `rmqctl rebuild delay-offsets` once those before it are delivered, which skips it",
+    "undeliverable-message": "once the messages before it are delivered, run `rmqctl rebuild delay-offsets`, "
+    "which skips it",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
     "combined-settings": "name both kinds in combineCQLoadingCQTypes, and default in combineAssignOffsetCQType",

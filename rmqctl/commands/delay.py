@@ -42,7 +42,7 @@ def run_show(
 
     States: pending; due; delivered; assumed (delivered, and the copy has expired); duplicate (delivered, and will be
     delivered again); blocked (an earlier message of its level stops the service); lost (expired before delivery, or its
-    record says no queue to deliver it to). Exit code 1 when a message is blocked, duplicate or lost.
+    record names no queue to deliver it to). Exit code 1 when a message is blocked, duplicate or lost.
     """
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")

@@ -57,7 +57,7 @@ def run(
     No producer can be asked about a half message: each check puts it back with a higher check count. After
     transactionCheckMax checks, or fileReservedTime, it goes to TRANS_CHECK_MAX_TIME_TOPIC, as in a broker without
     producers. Other rmqctl processes of the same user put, get and query through a socket in the store's folder, and
-    use `stats`, `flush` and `stop`. Programs use store.serving.StoreClient.
+    use `stats`, `flush` and `stop`. Programs use store.engine.serving.StoreClient.
 
     No network port is open by default. A port without a host is on the loopback. Neither protocol has passwords or
     encryption. A port or socket has at most --connections connections, and at most a sixth of the process's open files

@@ -60,19 +60,19 @@ class FanOut:
     def __init__(self, handlers: Sequence[Handler], *, in_threads: bool = True) -> None:
         self._handlers = handlers
         self._in_threads = in_threads and len(handlers) > 1
-        self._workers: list[_Stage] = []
+        self._stages: list[_Stage] = []
         self._first: list[_Stage] = []
-        """The workers that get the runs; the other workers get tags codes and keys from the reading worker."""
+        """The stages that get the runs; the others get tags codes and keys from the stage that reads properties."""
 
     def dispatch(self, run: Run) -> None:
-        if not self._workers:
+        if not self._stages:
             if not self._in_threads or not kernels.COMPILED:
                 for handler in self._handlers:
                     handler.dispatch(run)
                 return
             self._begin()
-        for worker in self._first:
-            worker.give(run)
+        for stage in self._first:
+            stage.give(run)
 
     def _begin(self) -> None:
         keys = next((handler for handler in self._handlers if isinstance(handler, KeyHandler)), None)
@@ -80,15 +80,15 @@ class FanOut:
         if keys is None:
             units = None
         others = [handler for handler in self._handlers if handler is not keys and handler is not units]
-        self._workers = [_Stage(f"{type(handler).__name__}.dispatch", handler.dispatch) for handler in others]
-        self._first = list(self._workers)
+        self._stages = [_Stage(f"{type(handler).__name__}.dispatch", handler.dispatch) for handler in others]
+        self._first = list(self._stages)
         if keys is not None:
             readers = _readers(units, keys)
-            self._workers += readers
+            self._stages += readers
             self._first.append(readers[0])
         # The list is complete before the first start, so that an interrupt can end every thread.
-        for worker in self._workers:
-            worker.start()
+        for stage in self._stages:
+            stage.start()
 
     def __enter__(self) -> FanOut:
         return self
@@ -102,21 +102,21 @@ class FanOut:
             # After an interrupt no thread may keep waiting for items.
             self._finish(drop=True)
             raise
-        failures = [worker.failure for worker in self._workers if worker.failure is not None]
-        self._workers, self._first = [], []
+        failures = [stage.failure for stage in self._stages if stage.failure is not None]
+        self._stages, self._first = [], []
         if failures and error is None:
             raise failures[0]
 
     def _finish(self, *, drop: bool) -> None:
         """Wait until the threads have processed or dropped their items; callable again after an interrupt."""
-        for worker in self._workers if drop else ():
-            worker.drop()
-        for worker in self._workers:
-            worker.finish()
+        for stage in self._stages if drop else ():
+            stage.drop()
+        for stage in self._stages:
+            stage.finish()
 
 
 def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Stage]:
-    """Return the worker that reads properties, then the workers that it feeds: the order to end them."""
+    """Return the stage that reads properties, then those that it feeds: the order to end them."""
     hasher = KeyHasher(with_tags=keys.with_tags)
     key_putter = _Stage(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
 

@@ -222,11 +222,12 @@ def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, layou
         return []
     messages, end, why = sum(change.lost.values()), change.report.log_end, change.report.stopped_by
     changed = [action.path for action in change.actions]
-    if any(path.parent in layout.commitlogs for path in changed):
+    of_log = {type(action) for action in change.actions if action.path.parent in layout.commitlogs}
+    if of_log:
         cut = f"the log was cut at {end} because of {why}; {amount_is(messages, 'message')} behind it"
-        if any(isinstance(action, Remove) and action.path.parent in layout.commitlogs for action in change.actions):
+        if Remove in of_log:
             cut += f"; removed segments are in the quarantine as {change_id}"
-        if any(isinstance(action, Patch) and action.path.parent in layout.commitlogs for action in change.actions):
+        if Patch in of_log:
             cut += "; new messages overwrite the rest of the segment"
         return [cut]
     ends = f"the log ends at {end} because of {why}"

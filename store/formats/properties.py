@@ -117,6 +117,14 @@ def split_keys(keys: str) -> Iterable[str]:
     return (key for key in keys.split(KEY_SEPARATOR) if key)
 
 
+def real_queue(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Return topic and queue id of a message that waits in another topic, None where it names none.
+
+    No broker delivers it without both.
+    """
+    return properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
+
+
 def delay_level(properties: Mapping[str, str]) -> int:
     """Read the property DELAY; 0 without it, and for text that Integer.parseInt refuses."""
     return parse_int(properties.get(DELAY, "")) or 0

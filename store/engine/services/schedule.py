@@ -28,9 +28,8 @@ from typing import NamedTuple
 from store.broker_line import BrokerLine
 from store.engine.live.service import ServiceThread
 from store.engine.writable_store import WritableStore
-from store.formats.java import parse_int
 from store.formats.message import Message, StoredMessage
-from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
+from store.formats.properties import REAL_TOPIC, encode_java_map, real_queue
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from store.structures.commitlog.put_result import PutResult, PutStatus
 from store.structures.commitlog.rewritten import read_unit
@@ -198,9 +197,8 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
     ValueError without REAL_TOPIC or REAL_QID (messageTimeup).
     """
     properties = record.properties
-    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID)
-    number = parse_int(queue_id or "")
-    if not topic or number is None:
+    topic, queue_id = real_queue(properties)
+    if topic is None or queue_id is None:
         raise ValueError(f"the record at log offset {record.log_offset} has no REAL_TOPIC or no REAL_QID")
     encoded = encode_java_map(properties, ends_with_separator=line.ends_with_separator)
-    return replace(record.as_put(), topic=topic, queue_id=number, properties=encoded, prepared_transaction_offset=0)
+    return replace(record.as_put(), topic=topic, queue_id=queue_id, properties=encoded, prepared_transaction_offset=0)

@@ -21,7 +21,6 @@ from dataclasses import replace
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import BadRequest
 from store.formats.host import Host
-from store.formats.java import parse_int
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Message, StoredMessage
 from store.formats.properties import (
     DELAY,
@@ -32,6 +31,7 @@ from store.formats.properties import (
     WAIT,
     decode_properties,
     encode_java_map,
+    real_queue,
 )
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 
@@ -85,8 +85,8 @@ def immune_message(half: StoredMessage, properties: Mapping[str, str], line: Bro
 def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
     """Return the committed message of `half`; BadRequest without its real queue (endMessageTransaction)."""
     properties = half.properties
-    topic, queue_id = properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
-    if not topic or queue_id is None or queue_id < 0:
+    topic, queue_id = real_queue(properties)
+    if topic is None or queue_id is None or queue_id < 0:
         raise BadRequest("the half message has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
     if line.drops_real_topic:
         properties = {name: value for name, value in properties.items() if name not in (REAL_TOPIC, REAL_QUEUE_ID)}

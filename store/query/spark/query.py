@@ -101,7 +101,7 @@ def write_export(
         frame, report = _counted(frame, export)
         if export.kind == "jsonl":
             frame = _lines(frame, export)
-        if export.kind == "csv":
+        elif export.kind == "csv":
             frame = _flat(frame)
         writer = frame.write.format(_SPARK_FORMAT[export.kind])
         writer = writer.options(**_CSV) if export.kind == "csv" else writer
@@ -117,8 +117,8 @@ def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, 
         columns = export.columns | {RECORD: "binary"}
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
         inner = 0
-        for line, outer in _lines(frame, replace(export, partition_by=[OUTER])).toLocalIterator():
-            inner += outer is not None
+        for line, around in _lines(frame, replace(export, partition_by=[OUTER])).toLocalIterator():
+            inner += around is not None
             yield line + "\n"
     export.on_inner(inner)
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from store.structures.findings import Rank, kind
 
-UNDELIVERABLE = kind("undeliverable-message", "a delayed message says no queue to deliver it to", Rank.LOSS)
+UNDELIVERABLE = kind("undeliverable-message", "a delayed message names no queue to deliver it to", Rank.LOSS)

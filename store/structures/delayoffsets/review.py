@@ -6,8 +6,6 @@
 
     i below the queue's first unit, not yet delivered          lost
     record not in the log                                      lost; assumed if i < d
-    REAL_TOPIC is the half topic                               lost: never delivered, like placeholders of salvage
-    no usable REAL_TOPIC or REAL_QID                           lost: no place to be delivered to
     copy found                                                 delivered if i < d, else duplicate: delivered again
     REAL_TOPIC is the half topic                               lost: never delivered, like placeholders of salvage
     no usable REAL_TOPIC or REAL_QID                           lost: there is no queue to deliver it to
@@ -30,9 +28,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from store.formats.java import parse_int
 from store.formats.message import StoredMessage, is_queued
-from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
+from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, real_queue
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.consumequeue.consume_queue import ConsumeQueue
@@ -87,11 +84,6 @@ class DelayLevel:
     def next_offset(self) -> int:
         """The saved offset, corrected as in a broker (ScheduleMessageService.correctDelayOffset)."""
         return min(max(self.saved_offset or 0, self.min_offset), self.max_offset)
-
-
-def real_queue(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """Return topic and queue id of a message's delivery; no broker delivers it without both."""
-    return properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
 
 
 def delay_levels(opened: OpenedStore) -> tuple[list[DelayLevel], dict[int, ConsumeQueue]]:

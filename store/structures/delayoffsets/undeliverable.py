@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from store.formats.properties import real_queue
 from store.formats.wording import amount
 from store.structures.commitlog.rewritten import queue_records
-from store.structures.delayoffsets.review import DelayLevel, delay_levels, real_queue
+from store.structures.delayoffsets.review import DelayLevel, delay_levels
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore

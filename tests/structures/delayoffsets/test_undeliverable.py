@@ -1,4 +1,4 @@
-"""Delayed messages that say no queue to deliver them to: found by check and foretold by simulate."""
+"""Delayed messages that name no queue to deliver them to: found by check and foretold by simulate."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_check_names_what_mends_a_queue_file_of_another_size(healthy: Path, tmp_
     assert findings(root) == []
 
 
-def test_check_names_what_takes_a_level_past_a_message_that_says_no_queue(tmp_path: Path) -> None:
+def test_check_names_what_takes_a_level_past_a_message_that_names_no_queue(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with open_store(root, read_only=False, settings=SMALL) as store:
         store.put_many([Message.of("T", str(number), delay_level=1) for number in range(3)])
