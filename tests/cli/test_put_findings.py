@@ -152,6 +152,7 @@ def test_so_is_one_without_an_entry(kept: int, is_refused: bool, tmp_path: Path)
     ],
 )
 @pytest.mark.parametrize("is_from", [False, True])
+@pytest.mark.leaves_damage  # in the topic of delayed messages
 def test_a_topic_that_a_broker_refuses_is_warned_of(topic: str, fault: str, is_from: bool, tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text(json.dumps({"topic": topic, "body_text": "x"}) + "\n", encoding="utf-8")

@@ -20,7 +20,7 @@ from store.errors import BadRequest
 from store.formats import properties as props
 from store.formats.given import check_property
 from store.formats.host import port_fault
-from store.formats.java import utf16_length
+from store.formats.java import parse_int, utf16_length
 from store.formats.message import (
     BLANK_SIZE,
     MAX_TOPIC_SIZE_V1,
@@ -151,7 +151,13 @@ class PutRules:
         return illegal(f"the record would have {size} bytes, the limit is {self.max_record}")
 
     def refuse_delayed(self, message: Message) -> str:
-        """Return why a delayed message can't wait, empty if it can; empty for other messages."""
+        """Return why a delayed message can't wait, empty if it can; empty for other messages.
+
+        A broker puts no message whose DELAY is no number (Message.getDelayTimeLevel, 4.9.8).
+        """
+        level = props.decode_properties(message.properties).get(props.DELAY)
+        if level is not None and parse_int(level) is None:
+            return f"the property DELAY is not a number: {level[:40]!r}"
         if waiting_level(message, self._level_count) <= 0:
             return ""
         try:

@@ -137,6 +137,21 @@ def test_a_topic_that_no_property_can_hold_is_not_delayed(topic: str) -> None:
     assert rules().refuse_delayed(Message(topic, b"x", 5)) == rules().refuse_delayed(T) == ""
 
 
+@pytest.mark.parametrize(
+    ("level", "refused"),
+    [
+        ("1", ""),
+        ("-1", ""),
+        ("99", ""),
+        ("abc", "the property DELAY is not a number: 'abc'"),
+        ("3.5", "the property DELAY is not a number: '3.5'"),
+        ("2147483648", "the property DELAY is not a number: '2147483648'"),
+    ],
+)
+def test_a_delay_that_java_reads_as_no_number_is_refused(level: str, refused: str) -> None:
+    assert rules().refuse_delayed(Message("T", b"x", 5, b"DELAY\x01" + level.encode())) == refused
+
+
 def test_unknown_delays_are_asked_for_until_they_are_known() -> None:
     asked = list[bool]()
 
