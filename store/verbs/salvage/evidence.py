@@ -1,7 +1,9 @@
 """Compare salvaged records with queues and index; a contradicted record becomes a partial one.
 
     queue unit    points to the record: its queue, queue offset, size and tags code must be the record's; units of
-                  light queues are skipped, and one right unit of several is enough
+                  light queues are skipped, and one right unit of several is enough. The queue offset may differ if the
+                  unit before or after in the queue differs as much: built from a log that lacks a record, a queue has
+                  the later ones a place too early
     index entry   points to the record: the entries must have the record's keys; they may have more
     properties    never end in a zero byte, unless a page was zeroed
     __CRC32#      if a record has one (5.x), it is the CRC of all its bytes, unless the message is a copy
@@ -51,6 +53,7 @@ class Evidence:
         self._table = QueueTable()
         self._numbers = np.empty(0, np.int64)
         self._has_tags = np.empty(0, bool)
+        self._last_shifts = np.empty((2, 0), np.int64)
         light = [number for (topic, _), number in files.queues.items() if _is_light(topic)]
         self._light = np.array(light, np.int64)
 
@@ -120,25 +123,41 @@ class Evidence:
         units = units.rows(slice(*np.searchsorted(units.log_offset, (offsets[0], offsets[-1] + 1))))
         # Mostly each record has one unit, and it is right.
         is_one_each = not len(self._light) and np.array_equal(units.log_offset, expected.log_offset)
-        if is_one_each and not self._differ(units, expected).any():
+        if is_one_each and not (self._differ(units, expected) | _shifts(units, expected).astype(bool)).any():
             return np.empty(0, np.int64)
         units, rows = self._named_by(units, offsets)
         one_of = np.full(found.count, -1)
         one_of[np.searchsorted(offsets, expected.log_offset)] = np.arange(len(expected.log_offset))
         has_unit = one_of[rows] >= 0
         units, rows = units.rows(has_unit), rows[has_unit]
-        wrong = self._differ(units, expected.rows(one_of[rows]))
+        expected = expected.rows(one_of[rows])
+        wrong = self._differ(units, expected)
+        alike = ~wrong
+        wrong[alike] = ~self._are_shared(units.queue[alike], _shifts(units, expected)[alike])
         return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
 
     def _differ(self, units: NamedUnits, expected: Units) -> BoolArray:
-        """Mark the units that differ from the expected ones, pair by pair."""
+        """Mark the units that differ from the expected ones, pair by pair, in more than the queue offset."""
         return np.asarray(
             (units.queue != self._numbers[expected.queue])
-            | (units.queue_offset != expected.queue_offset)
             | (units.size != expected.size)
             | ((units.tags_code != expected.tags_code) & self._has_tags[expected.queue])
             & (units.tags_code > MAX_EXT_ADDRESS)
         )
+
+    def _are_shared(self, queues: Int64Array, shifts: Int64Array) -> BoolArray:
+        """Mark shifts of 0, and those that the unit before or after in the same queue has too."""
+        known = self._last_shifts.shape[1]
+        queues, shifts = np.concatenate([self._last_shifts, [queues, shifts]], axis=1)
+        by_queue = np.argsort(queues, kind="stable")
+        of_queue, sorted_shifts = queues[by_queue], shifts[by_queue]
+        is_same = (np.diff(of_queue) == 0) & (np.diff(sorted_shifts) == 0)
+        shared = shifts == 0
+        shared[by_queue[1:][is_same]] = True
+        shared[by_queue[:-1][is_same]] = True
+        lasts = np.diff(of_queue, append=-1) != 0
+        self._last_shifts = np.stack([of_queue[lasts], sorted_shifts[lasts]])
+        return shared[known:]
 
     def _named_by(self, units: NamedUnits, offsets: Int64Array) -> tuple[NamedUnits, Int64Array]:
         """Return the units of records at these log offsets, without light queues', and the row of each."""
@@ -181,6 +200,11 @@ _REASONS = (
     "its properties end in zeros",
     "its __CRC32# is of other bytes",
 )
+
+
+def _shifts(units: NamedUnits, expected: Units) -> Int64Array:
+    """Return how many places each unit is before the queue offset of its record."""
+    return expected.queue_offset - units.queue_offset
 
 
 def _zero_tails(run: Run) -> Int64Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ from tests.support.small_log import SmallLog, SmallSegment
 
 UNIT_SIZE = 20
 FLAG_AT = 16
+QUEUE_OFFSET_AT = 20
 PROPERTY_CRC = {"enabledAppendPropCRC": True, "mappedFileSizeCommitLog": 16384, "messageIndexEnable": False}
 Found = list[tuple[int, str, str]]
 
@@ -205,7 +207,7 @@ def test_records_are_joined_without_what_is_between_them(positions: list[int], s
     [
         ((0, 5, 100, 7), True, False),
         ((1, 5, 100, 7), True, True),
-        ((0, 4, 100, 7), True, True),
+        ((0, 4, 100, 7), True, False),
         ((0, 5, 99, 7), True, True),
         ((0, 5, 100, 8), True, True),
         ((0, 5, 100, 8), False, False),
@@ -213,7 +215,7 @@ def test_records_are_joined_without_what_is_between_them(positions: list[int], s
         ((0, 5, 100, MAX_EXT_ADDRESS), True, False),
     ],
 )
-def test_a_unit_differs_in_any_field_but_an_extension_address(
+def test_a_unit_differs_in_any_field_but_its_place_and_an_extension_address(
     unit: tuple[int, int, int, int], has_tags: bool, differs: bool
 ) -> None:
     evidence = Evidence(cast(Any, SimpleNamespace(queues={})), ())
@@ -222,6 +224,50 @@ def test_a_unit_differs_in_any_field_but_an_extension_address(
     units = NamedUnits(np.array([0]), queue_offset, tags_code, queue, size)
     expected = Units([("T", 0)], *(np.array([one]) for one in (0, 5, 0, 100, 7)))
     assert evidence._differ(units, expected).tolist() == [differs]
+
+
+# Runs of (queue, shift) in log order, and the shared ones.
+@pytest.mark.parametrize(
+    ("runs", "shared"),
+    [
+        ([[(0, 0)]], [[True]]),
+        ([[(0, 1)]], [[False]]),
+        ([[(0, 1), (0, 1)]], [[True, True]]),
+        ([[(0, 1), (0, 2)]], [[False, False]]),
+        ([[(0, 1), (1, 1)]], [[False, False]]),
+        ([[(0, 0), (0, 1), (1, 0), (0, 1), (0, 7), (0, 1)]], [[True, True, True, True, False, False]]),
+        ([[(0, 1), (1, 2)], [], [(1, 2), (0, 1), (0, 0)]], [[False, False], [], [True, True, True]]),
+        ([[(0, 1), (0, 2)], [(0, 1)], [(0, 2)]], [[False, False], [False], [False]]),
+    ],
+)
+def test_a_shift_counts_if_the_unit_before_or_after_in_its_queue_has_it_too(
+    runs: list[list[tuple[int, int]]], shared: list[list[bool]]
+) -> None:
+    evidence = Evidence(cast(Any, SimpleNamespace(queues={})), ())
+    columns = [np.array(run, np.int64).reshape(-1, 2).T for run in runs]
+    assert [evidence._are_shared(*run).tolist() for run in columns] == shared
+
+
+def give_queue_offsets(root: Path, offsets: dict[int, int]) -> None:
+    """Gives the records at these log offsets other queue offsets; no CRC covers the field."""
+    log = root / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    for log_offset, queue_offset in offsets.items():
+        struct.pack_into(">q", data, log_offset + QUEUE_OFFSET_AT, queue_offset)
+    log.write_bytes(data)
+
+
+# The queue's entries were built from a log in which 4 and later have one more than their place.
+@pytest.mark.parametrize(("damaged", "doubtful"), [({}, []), ({6: 60}, [6]), ({9: 90}, [9])])
+def test_a_queue_that_was_built_over_a_lost_record_contradicts_no_later_one(
+    damaged: dict[int, int], doubtful: list[int], tmp_path: Path
+) -> None:
+    with open_store(tmp_path, read_only=False, settings={"mappedFileSizeCommitLog": 16384}) as store:
+        offsets = [store.put(Message("Orders", b"body")).log_offset for _ in range(10)]
+    give_queue_offsets(tmp_path, {offsets[at]: damaged.get(at, at + 1) for at in range(4, 10)})
+    reason = "its queue entry contradicts it"
+    graded = [("partial", reason) if at in doubtful else ("certain", "") for at in range(10)]
+    assert salvaged(tmp_path)[0] == [(at, *grade) for at, grade in zip(offsets, graded, strict=True)]
 
 
 def test_properties_that_end_in_zeros_are_told_by_their_last_byte() -> None:
