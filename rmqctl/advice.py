@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
 
 SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuild --queues", "rebuild --index"
+ONE_QUEUE = f"{QUEUES} --topic"
 KEEP_INDEX = "recover --keep-index"
 DELAY_OFFSETS = "rebuild delay-offsets"
 TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
@@ -73,7 +74,7 @@ COMMANDS = {
     "not-shut-down": ("simulate",),
     "no-log": ("quarantine list",),
     "no-queues": (f"{QUEUES} --dry-run",),
-    "queue-file-lost": (QUEUES + " --topic {0} --queue {1} --dry-run",),
+    "queue-file-lost": (ONE_QUEUE + " {0} --queue {1} --dry-run",),
     "index-file-lost": (f"{INDEX} --dry-run",),
     "extension-file-lost": ("recover --dry-run",),
     "queues-behind": ("check",),
@@ -122,6 +123,7 @@ _STEPS = (
     Step("salvage", "reads the whole log, writes a second store"),
     Step("recover", "truncates the log where a broker would", can_be_undone=True),
     Step(CUT, "removes all records past the offset", can_be_undone=True),
+    Step(ONE_QUEUE, "reads the whole log, rewrites one queue", can_be_undone=True),
     Step(QUEUES, "reads the whole log, rewrites the queues", can_be_undone=True),
     Step(INDEX, "reads the whole log, rewrites the index", can_be_undone=True),
     Step(TIMER, "reads the whole log", can_be_undone=True),
@@ -134,8 +136,16 @@ _STEPS = (
 """The order of a plan: commands that show, that keep, that mend the log, derived files, tables. Others only read."""
 
 MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
-WITHHELD = {"missing-segment": (QUEUES,), "newer": MENDING, "no-log": MENDING}
-"""Commands that do harm beside a fault: a rebuild gives new queue offsets to the messages after a missing segment."""
+WITHHELD = {
+    "missing-segment": (QUEUES, ONE_QUEUE),
+    "missing-record": (QUEUES,),
+    "newer": MENDING,
+    "no-log": MENDING,
+}
+"""Commands that do harm beside a fault: a rebuild shifts the entries after a missing segment or record."""
+
+NOT_MENDED = {"queue-leap": ("queue-shift",)}
+"""Kinds that no command mends beside a fault: a rebuild shifts the entries after a leap again."""
 
 SHOWN_PAST_THE_END = {"stale-tail", "unit-nowhere"}
 """Faults that together show a lost end of the log, not leftovers: queues point to what a truncation would remove."""
@@ -172,8 +182,22 @@ def fault_of(kind: str, topic: str | None, queue_id: int | None) -> Fault:
 
 def step_of(command: str) -> Step:
     """Return the command with its cost and whether it can be undone."""
-    known = next((step for step in _STEPS if command.startswith(step.command)), Step(""))
+    known = _known(command)
     return Step(command, known.cost, None if command.endswith("--dry-run") else known.can_be_undone)
+
+
+def not_mended(codes: Iterable[str]) -> set[str]:
+    """Return the kinds that no command mends beside these faults."""
+    return {kind for code in codes for kind in NOT_MENDED.get(code, ())}
+
+
+def is_withheld(command: str, withheld: Collection[str]) -> bool:
+    """Return whether a command is withheld, with any options."""
+    return _known(command).command in withheld
+
+
+def _known(command: str) -> Step:
+    return next((step for step in _STEPS if command.startswith(step.command)), Step(""))
 
 
 def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Collection[str] = ()) -> list[Step]:
@@ -183,17 +207,17 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
     done      commands that need not run again
     """
     faults = list(faults)
-    if "missing-record" in dict(faults):
-        # A rebuild shifts the entries after a missing record again.
-        faults = [fault for fault in faults if fault[0] != "queue-shift"]
+    left = not_mended(code for code, _ in faults)
+    faults = [fault for fault in faults if fault[0] not in left]
     withheld = {*withheld, *(command for code, _ in faults for command in WITHHELD.get(code, ()))}
     wanted = dict.fromkeys(
         command.removesuffix(" --dry-run") for code, subject in faults for command in commands_for(code, subject)
     )
     if {code for code, _ in faults} >= SHOWN_PAST_THE_END:
         wanted[SALVAGE] = None
-    if sum(command.startswith(f"{QUEUES} ") for command in wanted) > 1:
+    if sum(command.startswith(ONE_QUEUE) for command in wanted) > 1:
         wanted[QUEUES] = None
+    wanted = {command: None for command in wanted if not is_withheld(command, withheld)}
     if "not-shut-down" in dict(faults) and any(command.startswith(MENDING) for command in wanted):
         wanted["recover"] = None
         if not any(INDEX in commands_for(code, subject) for code, subject in faults if code not in CUT_WITH_THE_LOG):
@@ -206,9 +230,7 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
     kept = [
         command
         for command in wanted
-        if not any(command.startswith(f"{other} ") for other in wanted)
-        and not any(command.startswith(other) for other in withheld)
-        and command not in done
+        if not any(command.startswith(f"{other} ") for other in wanted) and command not in done
     ]
     names = [step.command for step in _STEPS]
     places = {c: next((at for at, name in enumerate(names) if c.startswith(name)), len(names)) for c in kept}

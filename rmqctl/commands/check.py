@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, MENDING, WITHHELD, Fault, fault_of, mended_by, plan_of, say_plan
+from rmqctl.advice import CUT, MENDING, WITHHELD, Fault, fault_of, is_withheld, mended_by, not_mended, plan_of, say_plan
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
@@ -108,34 +108,35 @@ class _Check:
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
-        self.withheld: tuple[str, ...] = () if files.segments() else MENDING
+        self.faults: dict[Fault, None] = {}
+        self.withheld: set[str] = set() if files.segments() else {*MENDING}
         is_local = files.is_local and not files.is_segment
         layout = make_layout(Path(files.address), options.settings) if is_local else None
         if files.member is not None or (layout is not None and layout.dledger is not None):
             # Only the member's group may cut its entries.
-            self.withheld += (CUT,)
+            self.withheld.add(CUT)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the findings as they are found."""
         from store.verbs.check import check_files
 
-        faults: dict[Fault, None] = {}
         with self.session.progress("checking") as bar:
             for finding in check_files(
                 self.files, self.options, self.progress, lambda p: bar.update(p.walked, p.to_walk)
             ):
                 self.count += 1
-                faults[fault_of(finding.kind, finding.topic, finding.queue_id)] = None
-                self.withheld += WITHHELD.get(finding.kind, ())
+                self.faults[fault_of(finding.kind, finding.topic, finding.queue_id)] = None
+                self.withheld.update(WITHHELD.get(finding.kind, ()))
                 command = self._mended_by(finding)
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
-        self._advise(faults)
+        self._advise(self.faults)
         self._warn()
 
     def _mended_by(self, finding: Finding) -> str | None:
         """Return the command that mends a finding; None without one, and if it would harm this store."""
         command = mended_by(finding.kind, finding.topic)
-        return None if command in self.withheld else command
+        is_left = finding.kind in not_mended(kind for kind, _ in self.faults)
+        return None if command is None or is_left or is_withheld(command, self.withheld) else command
 
     def _advise(self, faults: Collection[Fault]) -> None:
         """Write the commands to run to stderr, in the order that loses nothing."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, WITHHELD, Fault, Step, command_for, fault_of, plan_of, step_of
+from rmqctl.advice import CUT, WITHHELD, Fault, Step, command_for, fault_of, is_withheld, not_mended, plan_of, step_of
 from rmqctl.changing import Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
@@ -53,8 +52,7 @@ def run(
     found = examine_store(session, compat)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
-    withheld = withheld_from(found)
-    rows = [_row(session, number, one, withheld) for number, one in enumerate(found.diagnoses, 1)]
+    rows = [_row(session, number, one, _command(found, one)) for number, one in enumerate(found.diagnoses, 1)]
     facts = {
         "worst_rank": found.worst,
         "finding_count": len(rows),
@@ -126,9 +124,13 @@ def plan_for(found: Examination) -> list[Step]:
     return plan_of(faults, withheld_from(found), done)
 
 
-def _row(session: Session, number: int, one: Diagnosis, withheld: Container[str]) -> dict[str, Any]:
+def _command(found: Examination, one: Diagnosis) -> str:
     command = command_for(one.code, one.subject)
-    command = "" if command in withheld else command
+    is_left = one.code in not_mended(each.code for each in found.diagnoses)
+    return "" if is_left or is_withheld(command, withheld_from(found)) else command
+
+
+def _row(session: Session, number: int, one: Diagnosis, command: str) -> dict[str, Any]:
     step = step_of(command) if command else None
     is_whole = command and session.format.is_for_programs
     # For people the column `command` is enough.

@@ -79,7 +79,10 @@ def test_messages_behind_a_zeroed_head_are_kept_before_the_log_is_cut(tmp_path: 
         at = store.get("TopicA", 0, 20).messages[0].log_offset
     overwrite(root / "commitlog" / f"{65536:020d}", at - 65536, bytes(8))
     assert_one_plan(root)
-    assert rmqctl("check", store=root).steps == ["stale", SALVAGE, CUT, QUEUES, INDEX]
+    assert rmqctl("check", store=root).steps == ["stale", SALVAGE, CUT, INDEX]
+    for step in (CUT, INDEX):
+        assert rmqctl(*step.split(), "--yes", store=root).code == 0
+    assert list(check(root)) == []
 
 
 @pytest.mark.leaves_damage
@@ -97,7 +100,7 @@ def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound
     shutil.rmtree(root / "index")
     found = rmqctl("--format", "json", "check", store=root)
     assert {one["kind"] for one in found.json["findings"]} == {"lost-index", "missing-record", "missing-unit"}
-    assert found.steps == [SALVAGE, QUEUES, INDEX]
+    assert found.steps == [SALVAGE, INDEX]
     saved = rmqctl("--format", "json", "salvage", "--to", tmp_path / "new", *SMALL_SETS, store=root)
     assert (saved.json["saved_records"], saved.json["placeholder_records"]) == (60, 2)
     assert list(check(tmp_path / "new")) == []
@@ -125,8 +128,10 @@ def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound
         (["wrong-size"], ["simulate", SALVAGE]),
         (["wrong-size", "bad-length"], ["simulate", SALVAGE, CUT]),
         (["missing-record", "queue-shift"], [SALVAGE]),
-        (["missing-record", "queue-shift", "missing-unit"], [SALVAGE, QUEUES]),
-        (["queue-leap", "queue-shift"], [QUEUES]),
+        (["missing-record", "missing-unit", "missing-index-entry"], [SALVAGE, INDEX]),
+        (["missing-record", "no-queues"], [SALVAGE]),
+        (["queue-leap", "queue-shift"], []),
+        (["queue-leap", "queue-shift", "unit-differs"], [QUEUES]),
         (["no-such-code"], []),
     ],
 )
@@ -141,6 +146,15 @@ def test_one_queue_is_built_alone_and_two_are_built_with_all() -> None:
     assert fault_of("wrong-size", None, None) == ("wrong-size", ())
 
 
+def test_queues_are_built_one_by_one_where_another_lacks_a_record() -> None:
+    lost = [("missing-record", ()), fault_of("wrong-size", "A", 1), ("lost-queue", ("A", 2))]
+    assert plan_of(lost) == [
+        Step(SALVAGE, "reads the whole log, writes a second store"),
+        Step(f"{QUEUES} --topic A --queue 1", "reads the whole log, rewrites one queue", can_be_undone=True),
+        Step(f"{QUEUES} --topic A --queue 2", "reads the whole log, rewrites one queue", can_be_undone=True),
+    ]
+
+
 def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
     assert plan_of([("placeholder", ("A", 0, 1)), ("lost-index", ()), ("bad-self-offset", ())]) == [
         Step(SALVAGE, "reads the whole log, writes a second store"),
@@ -150,8 +164,9 @@ def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
 
 
 def test_no_plan_has_what_is_withheld_or_done() -> None:
-    faults: list[Fault] = [("missing-unit", ()), ("stale-tail", ()), ("damage", ())]
-    assert [step.command for step in plan_of(faults, withheld=[QUEUES], done=["stale"])] == ["simulate", CUT]
+    faults: list[Fault] = [("missing-unit", ()), ("stale-tail", ()), ("damage", ()), ("index-keys", ())]
+    plan = plan_of(faults, withheld=[QUEUES, "recover"], done=["stale"])
+    assert [step.command for step in plan] == ["simulate", CUT]
 
 
 def test_the_first_command_of_a_fault_keeps_and_the_last_one_mends() -> None:

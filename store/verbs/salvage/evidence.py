@@ -157,7 +157,7 @@ class Evidence:
         shared[by_queue[:-1][is_same]] = True
         lasts = np.diff(of_queue, append=-1) != 0
         self._last_shifts = np.stack([of_queue[lasts], sorted_shifts[lasts]])
-        return shared[known:]
+        return np.asarray(shared[known:])
 
     def _named_by(self, units: NamedUnits, offsets: Int64Array) -> tuple[NamedUnits, Int64Array]:
         """Return the units of records at these log offsets, without light queues', and the row of each."""
