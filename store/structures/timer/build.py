@@ -150,23 +150,16 @@ class _Plan:
         messages = [one for one in messages_by_log(self._opened, queue) if one.deliver_timestamp_ms >= 0]
         units = [_Unit(one.deliver_timestamp_ms, PLAIN, one.store_timestamp_ms, one) for one in messages]
         read_ms = _read_time(self._opened, self._files, units)
-        newest: dict[tuple[bool, Identity], int] = {}
-        for one in messages:
-            key = one.deletes is not None, _identity(one)
-            newest[key] = max(newest.get(key, 0), one.roll_times)
         delivered = {_identity(one) for one in messages if one.state is TimerState.DELIVERED}
-        deleted = {(one.deletes, one.deliver_timestamp_ms) for one in messages if one.deletes is not None}
         for unit in units:
-            one, identity = unit.message, _identity(unit.message)
-            is_deleted = (f"{one.topic}+{one.uniq_key}", one.deliver_timestamp_ms) in deleted
-            is_done = one.deletes is not None or is_deleted or identity in delivered
-            has_rolled = one.roll_times < newest[one.deletes is not None, identity]
-            self._place(unit, read_ms, is_done=is_done, has_rolled=has_rolled)
+            one = unit.message
+            is_done = one.state in (TimerState.DELETE, TimerState.DELETED) or _identity(one) in delivered
+            self._place(unit, read_ms, is_done=is_done)
             unit.magic |= DELETE if one.deletes is not None else 0
         return units
 
-    def _place(self, unit: _Unit, read_ms: int, *, is_done: bool, has_rolled: bool) -> None:
-        if has_rolled:
+    def _place(self, unit: _Unit, read_ms: int, *, is_done: bool) -> None:
+        if unit.message.state is TimerState.ROLLED:
             unit.slot_ms, unit.magic = min(unit.slot_ms, read_ms - self._precision), PLAIN | ROLL
             return
         if unit.slot_ms < read_ms:

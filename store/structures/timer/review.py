@@ -5,6 +5,8 @@
     no U, and a copy is in its real topic              delivered (due when the service read it)
     no U, and the service has read the queue past it   deleted by a delete of the same times, else lost
     no U                                               pending: not on the wheel yet
+    no files of a timer                                rolled if it has a newer record; delivered with a copy; deleted
+                                                       by a delete of the same time; else pending
     T < R, U rolls                                     rolled: stored in the timer topic again
     T < R, a delete of it was in its slot              deleted
     T < R, copy found                                  delivered
@@ -99,7 +101,7 @@ def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
 
 
 def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
-    """Return the timer messages with their state by the log alone: delivered, delete, else pending."""
+    """Return the timer messages with their states by the log alone."""
     return list(_Review(opened, NO_FILES).messages(queue))
 
 
@@ -121,7 +123,7 @@ class _Review:
         if self._names_topic is None:
             self._names_topic = not opened.line.deletes_by_unique_key
         self._taken_up = 0
-        self._rolls: dict[tuple[str | None, ...], int] = {}
+        self._rolls: dict[tuple[tuple[str | None, ...], bool], int] = {}
         self._copies = _copies_by_identity(
             record
             for record in records_with(opened.log.scan(), TIMER_OUT_MS)
@@ -145,12 +147,12 @@ class _Review:
         deletes = {
             (*message.times_ms, message.deletes)
             for message, record in found
-            if record is not None and (message.magic & DELETE if message.magic >= 0 else self._lacks_unit(message))
+            if record is not None and (message.magic & DELETE if message.magic >= 0 else self._is_past(message))
         }
         for message, record in found:
-            if record is not None and message.deletes is None:
-                identity = _identity(record)
-                self._rolls[identity] = max(self._rolls.get(identity, 0), message.roll_times)
+            if record is not None:
+                one = _identity(record), message.deletes is not None
+                self._rolls[one] = max(self._rolls.get(one, 0), message.roll_times)
         for message, record in found:
             has_delete = any((*message.times_ms, name) in deletes for name in self._names_in_deletes(message))
             state = self._state(message, record, has_delete=has_delete)
@@ -165,7 +167,7 @@ class _Review:
         Both forms count in slots before the read time, as an older broker may have fired those.
         """
         names = [f"{message.topic}+{message.uniq_key}", message.uniq_key]
-        if message.slot_timestamp_ms < self._files.read_time_ms:
+        if self._files.is_used and message.slot_timestamp_ms < self._files.read_time_ms:
             return names
         return names[:1] if self._names_topic else names[1:]
 
@@ -192,6 +194,10 @@ class _Review:
         """Return whether a message has no unit in the timer log, and no start creates one."""
         return message.magic < 0 and message.queue_offset < self._taken_up
 
+    def _is_past(self, message: TimerMessage) -> bool:
+        """Return whether a message without a unit was taken up, as far as files of the timer tell."""
+        return self._lacks_unit(message) or not self._files.is_used
+
     def _message(self, queue_offset: int, unit: QueueUnit, record: StoredMessage | None) -> TimerMessage:
         message = TimerMessage(TimerState.PENDING, queue_offset, unit.log_offset, unit.size)
         row = self._rows.get(message.log_offset)
@@ -215,14 +221,15 @@ class _Review:
         rolls = row is not None and bool(message.magic & ROLL)
         if record is None:
             return TimerState.ASSUMED if fired else TimerState.LOST
-        if fired and rolls:
+        has_newer = message.roll_times < self._rolls[_identity(record), message.deletes is not None]
+        if (fired and rolls) or (has_newer and not self._files.is_used):
             return TimerState.ROLLED
         if TIMER_DEL_UNIQKEY in record.properties:
             return TimerState.DELETE
-        if has_delete:
+        if has_delete and (row is not None or not self._has_copy(message, record)):
             return TimerState.DELETE_ROLLING if rolls else TimerState.DELETED
         if rolls:
-            done = TimerState.ROLLED if message.roll_times < self._rolls[_identity(record)] else None
+            done = TimerState.ROLLED if has_newer else None
         else:
             done = TimerState.DELIVERED if self._has_copy(message, record) else None
         if row is None or fired:
@@ -233,7 +240,7 @@ class _Review:
 
     def _has_copy(self, message: TimerMessage, record: StoredMessage) -> bool:
         copies = self._copies.get(_identity(record), [])
-        if copies:
+        if copies and message.delivered_log_offset < 0:
             message.delivered_log_offset = copies.pop(0)
         return message.delivered_log_offset >= 0
 

@@ -34,38 +34,43 @@ from store.structures.timer.message import TimerMessage, TimerState
 READ_MS = 1_700_000_000_000
 WINDOW = 6
 MS = 1000
+PENDING, ROLLED, DELIVERED, DELETED, DELETE_OF = (
+    TimerState.PENDING, TimerState.ROLLED, TimerState.DELIVERED, TimerState.DELETED, TimerState.DELETE,
+)  # fmt: skip
 
 
-def unit(slot_ms: int, write_ms: int = 0, magic: int = PLAIN, topic: str | None = "T") -> _Unit:
-    return _Unit(slot_ms, magic, write_ms, TimerMessage(TimerState.PENDING, 0, 0, 0, topic))
+def unit(
+    slot_ms: int, write_ms: int = 0, magic: int = PLAIN, topic: str | None = "T", state: TimerState = PENDING
+) -> _Unit:
+    return _Unit(slot_ms, magic, write_ms, TimerMessage(state, 0, 0, 0, topic))
 
 
 @pytest.mark.parametrize(
-    ("slot_ms", "write_ms", "is_done", "has_rolled", "placed"),
+    ("slot_ms", "write_ms", "is_done", "state", "placed"),
     [
-        pytest.param(-1, 0, False, False, (0, PLAIN), id="overdue: it fires next"),
-        pytest.param(-1, 0, True, False, (-1, PLAIN), id="done: it stays in its slot"),
-        pytest.param(0, 0, True, False, (0, PLAIN), id="at the read time"),
-        pytest.param(5999, 0, False, False, (5999, PLAIN), id="within the window"),
-        pytest.param(6000, 0, False, False, (3000, PLAIN | ROLL), id="at the window: half of it"),
-        pytest.param(7999, 0, False, False, (3000, PLAIN | ROLL), id="within a third of it behind: half of it"),
-        pytest.param(8000, 0, False, False, (6000, PLAIN | ROLL), id="a third of it behind: all of it"),
-        pytest.param(60_000, 0, False, False, (6000, PLAIN | ROLL), id="far behind"),
-        pytest.param(8000, 2001, False, False, (8000, PLAIN), id="within the window of a later write"),
-        pytest.param(8001, 2001, False, False, (5000, PLAIN | ROLL), id="at the window of a later write"),
-        pytest.param(60_000, -5000, False, False, (6000, PLAIN | ROLL), id="written before the read time"),
-        pytest.param(60_000, 999, False, False, (6000, PLAIN | ROLL), id="a slot's time is whole seconds"),
-        pytest.param(60_000, 1000, False, False, (7000, PLAIN | ROLL), id="a second later"),
-        pytest.param(60_000, 0, False, True, (-1000, PLAIN | ROLL), id="it had rolled: in a slot that has fired"),
-        pytest.param(-2000, 0, False, True, (-2000, PLAIN | ROLL), id="it had rolled, and was due earlier"),
+        pytest.param(-1, 0, False, PENDING, (0, PLAIN), id="overdue: it fires next"),
+        pytest.param(-1, 0, True, PENDING, (-1, PLAIN), id="done: it stays in its slot"),
+        pytest.param(0, 0, True, PENDING, (0, PLAIN), id="at the read time"),
+        pytest.param(5999, 0, False, PENDING, (5999, PLAIN), id="within the window"),
+        pytest.param(6000, 0, False, PENDING, (3000, PLAIN | ROLL), id="at the window: half of it"),
+        pytest.param(7999, 0, False, PENDING, (3000, PLAIN | ROLL), id="within a third of it behind: half of it"),
+        pytest.param(8000, 0, False, PENDING, (6000, PLAIN | ROLL), id="a third of it behind: all of it"),
+        pytest.param(60_000, 0, False, PENDING, (6000, PLAIN | ROLL), id="far behind"),
+        pytest.param(8000, 2001, False, PENDING, (8000, PLAIN), id="within the window of a later write"),
+        pytest.param(8001, 2001, False, PENDING, (5000, PLAIN | ROLL), id="at the window of a later write"),
+        pytest.param(60_000, -5000, False, PENDING, (6000, PLAIN | ROLL), id="written before the read time"),
+        pytest.param(60_000, 999, False, PENDING, (6000, PLAIN | ROLL), id="a slot's time is whole seconds"),
+        pytest.param(60_000, 1000, False, PENDING, (7000, PLAIN | ROLL), id="a second later"),
+        pytest.param(60_000, 0, False, ROLLED, (-1000, PLAIN | ROLL), id="it had rolled: in a slot that has fired"),
+        pytest.param(-2000, 0, False, ROLLED, (-2000, PLAIN | ROLL), id="it had rolled, and was due earlier"),
     ],
 )
 def test_a_message_gets_the_slot_of_its_time_or_of_its_next_roll(
-    slot_ms: int, write_ms: int, is_done: bool, has_rolled: bool, placed: tuple[int, int]
+    slot_ms: int, write_ms: int, is_done: bool, state: TimerState, placed: tuple[int, int]
 ) -> None:
-    one = unit(READ_MS + slot_ms, READ_MS + write_ms)
+    one = unit(READ_MS + slot_ms, READ_MS + write_ms, state=state)
     plan = _Plan(cast(Any, None), replace(NO_FILES), WINDOW)
-    plan._place(one, READ_MS, is_done=is_done, has_rolled=has_rolled)
+    plan._place(one, READ_MS, is_done=is_done)
     assert (one.slot_ms - READ_MS, one.magic) == placed
 
 
@@ -84,15 +89,10 @@ def test_pending_messages_are_counted_by_topic_and_a_delete_is_one_less() -> Non
     assert _metrics_of(units, READ_MS).decode() == f'{{"dataVersion":{version},"timingCount":{{{counts}}}}}'
 
 
-PENDING, DELIVERED = TimerState.PENDING, TimerState.DELIVERED
-
-
-def timer(
-    key: str, *, due: int = -1, rolls: int = 0, state: TimerState = PENDING, deletes: str | None = None
-) -> TimerMessage:
+def timer(key: str, *, due: int = -1, state: TimerState = PENDING, deletes: str | None = None) -> TimerMessage:
     """A message of topic T, due at READ_MS + `due`."""
     return TimerMessage(
-        state, 0, 0, 0, "T", uniq_key=key, deliver_timestamp_ms=READ_MS + due, roll_times=rolls, deletes=deletes,
+        state, 0, 0, 0, "T", uniq_key=key, deliver_timestamp_ms=READ_MS + due, deletes=deletes,
         store_timestamp_ms=READ_MS - 10,
     )  # fmt: skip
 
@@ -105,17 +105,14 @@ def timer(
         pytest.param([timer("A"), timer("A", state=DELIVERED)], [(-1, PLAIN)] * 2, id="another copy was delivered"),
         pytest.param([timer("A"), timer("B", state=DELIVERED)], [(0, PLAIN), (-1, PLAIN)], id="another key's was"),
         pytest.param([timer("A", due=-2), timer("A", state=DELIVERED)], [(0, PLAIN), (-1, PLAIN)], id="another time's"),
-        pytest.param([timer("A"), timer("D", deletes="T+A")], [(-1, PLAIN), (-1, PLAIN | DELETE)], id="deleted"),
-        pytest.param([timer("A"), timer("D", deletes="T+B")], [(0, PLAIN), (-1, PLAIN | DELETE)], id="another"),
+        pytest.param([timer("A", state=DELETED)], [(-1, PLAIN)], id="deleted"),
+        pytest.param([timer("D", state=DELETE_OF, deletes="T+A")], [(-1, PLAIN | DELETE)], id="a delete"),
+        pytest.param([timer("A", due=9, state=ROLLED)], [(-MS, PLAIN | ROLL)], id="rolled"),
+        pytest.param([timer("A", due=-9 * MS, state=ROLLED)], [(-9 * MS, PLAIN | ROLL)], id="rolled long ago"),
         pytest.param(
-            [timer("A"), timer("D", due=-2, deletes="T+A")], [(0, PLAIN), (-2, PLAIN | DELETE)], id="at another time"
+            [timer("A", due=9, state=ROLLED, deletes="T+B")], [(-MS, PLAIN | ROLL | DELETE)], id="a rolled delete"
         ),
-        pytest.param([timer("A", due=9), timer("A", due=9, rolls=1)], [(-MS, PLAIN | ROLL), (9, PLAIN)], id="rolled"),
-        pytest.param([timer("A", due=9, rolls=1)] * 2, [(9, PLAIN)] * 2, id="rolled as often"),
-        pytest.param(
-            [timer("A", due=9), timer("A", due=9, rolls=1, deletes="T+B")], [(9, PLAIN), (9, PLAIN | DELETE)],
-            id="a delete rolls by itself",
-        ),
+        pytest.param([timer("A", due=9)], [(9, PLAIN)], id="not due"),
         pytest.param([timer("A", due=-READ_MS - 1)], [], id="without a time"),
         pytest.param([timer("A", due=-READ_MS)], [(0, PLAIN)], id="due in 1970"),
     ],

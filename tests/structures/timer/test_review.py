@@ -45,6 +45,7 @@ def reviewed(
     units: list[Unit],
     taken_up: int,
     wheel: int,
+    has_files: bool = True,
     **settings: object,
 ) -> list[tuple[str, int]]:
     """Each message's state, and the number of its copy, -1 without one."""
@@ -75,7 +76,7 @@ def reviewed(
     with open_store(root, settings=settings) as store:
         found = store.opened.queues.find(TIMER_TOPIC, 0)
         assert found is not None
-        given = list(_Review(store.opened, files).messages(found))
+        given = list(_Review(store.opened, files if has_files else NO_FILES).messages(found))
     assert [one.queue_offset for one in given] == list(range(len(messages)))
     return [
         (each.state.value, places.index(each.delivered_log_offset) if each.delivered_log_offset >= 0 else -1)
@@ -161,6 +162,42 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, int]]]] = {
     ),
     "a delete of what was due when it was read": (
         {"taken_up": 2, "messages": [one(), one(deletes="T+U")]}, [("deleted", -1), ("delete", -1)]
+    ),
+    "a delete of what was delivered before": (
+        {"taken_up": 2, "messages": [one(), one(deletes="T+U")], "copies": [one()]}, [("delivered", 0), ("delete", -1)]
+    ),
+    "a delete, without files": (
+        {"has_files": False, "messages": [one(), one(deletes="T+U")]}, [("deleted", -1), ("delete", -1)]
+    ),
+    "a delete of another time, without files": (
+        {"has_files": False, "messages": [one(), one(4, deletes="T+U")]}, [("pending", -1), ("delete", -1)]
+    ),
+    "a delete of another key, without files": (
+        {"has_files": False, "messages": [one(), one(deletes="T+V")]}, [("pending", -1), ("delete", -1)]
+    ),
+    "a key without its topic, without files": (
+        {"has_files": False, "messages": [one(), one(deletes="U")]}, [("pending", -1), ("delete", -1)]
+    ),
+    "a key without its topic, as a setting has it, without files": (
+        {"has_files": False, "messages": [one(), one(deletes="U")], "appendTopicForTimerDeleteKey": "false"},
+        [("deleted", -1), ("delete", -1)],
+    ),
+    "a delete of what was delivered, without files": (
+        {"has_files": False, "messages": [one(), one(deletes="T+U")], "copies": [one()]},
+        [("delivered", 0), ("delete", -1)],
+    ),
+    "a newer record, without files": (
+        {"has_files": False, "messages": [one(), one(rolls=1)], "copies": [one()]}, [("rolled", -1), ("delivered", 0)]
+    ),
+    "a newer record of another time, without files": (
+        {"has_files": False, "messages": [one(), one(4, rolls=1)]}, [("pending", -1), ("pending", -1)]
+    ),
+    "a newer delete, without files": (
+        {"has_files": False, "messages": [one(deletes="V"), one(rolls=1, deletes="V"), one(rolls=2)]},
+        [("rolled", -1), ("delete", -1), ("pending", -1)],
+    ),
+    "delivered once of two, without files": (
+        {"has_files": False, "messages": [one(), one()], "copies": [one()]}, [("delivered", 0), ("pending", -1)]
     ),
     "a delete that is not read": (
         {"taken_up": 1, "messages": [one(), one(deletes="T+U")]}, [("lost", -1), ("delete", -1)]

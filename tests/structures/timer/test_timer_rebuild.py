@@ -29,6 +29,20 @@ def states(root: Path) -> Counter[tuple[str, str | None, int]]:
     return Counter((one.state.value, one.uniq_key, one.queue_offset) for one in messages)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_backup_without_timer_files_shows_the_states_of_its_store(name: str, tmp_path: Path) -> None:
+    root, backups = copy_of_five(name, tmp_path), tmp_path / "backups"
+    assert rmqctl("backup", "create", backups, store=root).code == 0
+    of_store, of_backup = (
+        [(one["queue_offset"], one["state"]) for one in document.json["messages"]]
+        for document in (
+            rmqctl("--format", "json", "timer", "show", store=place) for place in (root, f"backup:{backups}")
+        )
+    )
+    # The log alone does not tell when a delete and its message roll.
+    assert of_backup == [(at, state.replace("deleteRolling", "deleted")) for at, state in of_store]
+
+
 def kinds(root: Path) -> set[str]:
     return {finding.kind for finding in check(root)}
 
