@@ -134,7 +134,8 @@ def _end_of(reader: StoreReader, segment: StoredFile, *, is_newest: bool) -> int
 def _records_from(reader: StoreReader, segment: StoredFile, start: int) -> Iterator[StaleRecord]:
     """Yield records with their own log offset from a position on, with any bytes between them."""
     path = Path(reader.name_of(segment.path))
-    for begin, stop in reader.written_ranges(segment.path, start):
+    # Listed first: on a tmpfs pages count as written once they are read.
+    for begin, stop in list(reader.written_ranges(segment.path, start)):
         position: int | None = max(begin, start)
         while position is not None and position < stop:
             position = _next_record(reader, segment, position, stop)

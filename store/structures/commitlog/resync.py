@@ -8,6 +8,7 @@ another log offset.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,9 @@ import numpy as np
 
 from store import kernels
 from store.files.filesystem import Filesystem
+from store.files.mapping import PAGE_SIZE
 from store.formats.columns import COLUMN_NAMES, DamageReason
-from store.formats.message import BLANK_SIZE
+from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from store.formats.run import Run
 from store.structures.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segment, Step, scan_segment
 
@@ -28,6 +30,7 @@ FIRST_FIND_BYTES = 1 << 20
 FIND_BYTES = 128 << 20
 LARGEST_RECORD_BYTES = 16 << 20
 """More than a broker takes by default (4 MiB and 64 KiB)."""
+MAGIC = re.compile(b"|".join(re.escape(one.to_bytes(4, "big")) for one in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)))
 _ZERO_CHECK_SIZE = 16 * 1024 * 1024
 
 Scan = Callable[[int], Iterable[Step]]
@@ -73,7 +76,9 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
     buffer, limit, size = segment.buffer, segment.size, FIRST_FIND_BYTES
     while (position := segment.next_written(position)) < limit:
-        wanted, size = min(limit, position + size), min(4 * size, FIND_BYTES)
+        # A page that is read counts as written: pieces end with a page, so that a hole after one is still a hole.
+        beyond = (segment.file_start + position + size) % PAGE_SIZE
+        wanted, size = min(limit, position + size - beyond), min(4 * size, FIND_BYTES)
         end = segment.readable_end(position, wanted)
         found = int(kernels.find_record_start(buffer, position, end, segment.file_start, accept_v2, columns))
         if found >= 0:
@@ -82,7 +87,9 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
             position = segment.behind_unreadable(end, limit)
         elif end < limit:
             if segment.next_written(end) >= limit:
-                # A hole of a gigabyte would be read in pieces of 64 MiB.
+                if MAGIC.search(buffer[position:end]) is None:
+                    return -1
+                # Only the hole's first bytes can belong to a record.
                 limit = min(limit, end + LARGEST_RECORD_BYTES)
             # A record may begin in one piece and end in the next, so pieces grow until one holds more than a record.
             position = max(position, end - LARGEST_RECORD_BYTES)

@@ -153,7 +153,8 @@ class BodyMask:
             while start < written:
                 yield _ZEROS[: min(CHUNK_BYTES, written - start)]
                 start += min(CHUNK_BYTES, written - start)
-            end = segment.readable_end(start, min(start + CHUNK_BYTES, stop))
+            # A page that is read counts as written: pieces end with a page.
+            end = segment.readable_end(start, min(start - start % CHUNK_BYTES + CHUNK_BYTES, stop))
             if start < end:
                 data = bytearray(_with_zeros_of(segment.buffer[start:end], _FILLER))
                 for at, piece in kept:

@@ -22,15 +22,9 @@ from pathlib import Path
 from store.errors import BadRequest
 from store.files.filesystem import Descriptor, Filesystem
 from store.files.store_reader import StoreReader
-from store.formats.message import (
-    BLANK_MAGIC,
-    BLANK_SIZE,
-    LOG_OFFSET_AT,
-    MESSAGE_MAGIC_V1,
-    MESSAGE_MAGIC_V2,
-    RECORD_MIN_SIZE,
-)
+from store.formats.message import BLANK_MAGIC, BLANK_SIZE, LOG_OFFSET_AT, RECORD_MIN_SIZE
 from store.layout import segment_name
+from store.structures.commitlog.resync import MAGIC
 
 BLOCK_SIZE = 4096
 DEFAULT_SEGMENT_SIZE = 1 << 30
@@ -38,7 +32,6 @@ DEFAULT_SEGMENT_SIZE = 1 << 30
 LARGEST_RECORD_SIZE = 8 << 20
 HIGHEST_LOG_OFFSET = 1 << 56
 _BLANK_MAGIC = re.compile(re.escape(BLANK_MAGIC.to_bytes(4, "big")))
-_MAGIC = re.compile(b"|".join(re.escape(one.to_bytes(4, "big")) for one in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)))
 
 
 def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
@@ -48,7 +41,7 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
     by_block: dict[int, int] = {}
     reaches: dict[tuple[int, int], int] = {}
     votes: Counter[tuple[int, int]] = Counter()
-    for at, head in _heads(reader, image.name, _MAGIC, 36):
+    for at, head in _heads(reader, image.name, MAGIC, 36):
         block, inside = at - at % BLOCK_SIZE, at % BLOCK_SIZE
         log_offset, size = int.from_bytes(head[28:36], "big") - inside, int.from_bytes(head[:4], "big")
         is_record = RECORD_MIN_SIZE <= size <= LARGEST_RECORD_SIZE

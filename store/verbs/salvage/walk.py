@@ -15,20 +15,17 @@ A record inside the body of another is not found if the outer record is whole: t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from store.formats.columns import DamageReason
-from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
+from store.formats.message import RECORD_MIN_SIZE
 from store.formats.run import Run
-from store.structures.commitlog.resync import find_record
+from store.structures.commitlog.resync import MAGIC, find_record
 from store.structures.commitlog.scan import VERIFYING, Blank, Damage, End, ScanRules, scan_segment
 from store.structures.commitlog.slices import Window
 from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 
-_MAGICS = [magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)]
-_MAGIC = re.compile(b"|".join(map(re.escape, _MAGICS)))
 # Segment sizes, and so their starts, are whole pages; a start computed from a record inside a body mostly is not.
 SEGMENT_ALIGNMENT = 4096
 _SAMPLE_RECORDS = 64
@@ -261,7 +258,7 @@ def _record_at(window: Window, at: int, rules: ScanRules) -> Run | Damage | Blan
 
 def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
     """Find positions in [start, stop) 4 bytes before a magic. Unreadable pages are left out."""
-    return (at - 4 for at in window.bytes.find(_MAGIC, start + 4, stop + 4))
+    return (at - 4 for at in window.bytes.find(MAGIC, start + 4, stop + 4))
 
 
 def _end_of(run: Run) -> int:

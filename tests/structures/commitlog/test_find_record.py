@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from store.files.mapping import PAGE_SIZE
+from store.formats.message import MESSAGE_MAGIC_V1
 from store.structures.commitlog.resync import FIRST_FIND_BYTES, LARGEST_RECORD_BYTES, find_record
 from tests.support.logs import record
 
 SIZE = 12 * FIRST_FIND_BYTES
+FAR = FIRST_FIND_BYTES + LARGEST_RECORD_BYTES
 
 
 @dataclass
@@ -65,14 +68,20 @@ def test_a_near_record_is_found_without_a_look_at_what_is_far() -> None:
 
 
 class Sparse(Bytes):
-    """A segment with a hole from its second byte on."""
+    """A segment with a hole from its second page on; pages that were read count as written, as on a tmpfs."""
 
     def next_written(self, position: int) -> int:
-        return position if position < 1 else self.size
+        written = max(PAGE_SIZE, -(-self.asked_to // PAGE_SIZE) * PAGE_SIZE)
+        return position if position < written else self.size
 
 
-def test_of_a_hole_no_more_than_a_record_is_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("position", "read"),
+    [(0, FAR), (1, FAR), (100, FAR), (101, FIRST_FIND_BYTES), (PAGE_SIZE - 1, FIRST_FIND_BYTES), (PAGE_SIZE, 0)],
+)
+def test_of_a_hole_no_more_than_a_record_is_asked_for(position: int, read: int) -> None:
     size = FIRST_FIND_BYTES + 2 * LARGEST_RECORD_BYTES
     segment = Sparse(bytearray(size), size=size, readable_position=size)
-    assert find_record(segment, 0) == -1
-    assert segment.asked_to == FIRST_FIND_BYTES + LARGEST_RECORD_BYTES
+    segment.data[100:104] = MESSAGE_MAGIC_V1.to_bytes(4, "big")
+    assert find_record(segment, position) == -1
+    assert segment.asked_to == read
