@@ -6,7 +6,7 @@ command that shows faults takes the commands, their costs and their order from h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqctl.hints import HINTS
@@ -28,6 +28,7 @@ COMMANDS = {
     "missing-segment": (SALVAGE,),
     "stale-tail": ("stale", CUT),
     "wrong-size": ("simulate", SALVAGE),
+    "empty-segment": ("recover",),
     "foreign-file": ("simulate",),
     "time-backwards": ("timeline",),
     "queue-gap": (QUEUES,),
@@ -70,7 +71,6 @@ COMMANDS = {
     "unreadable": ("check",),
     "config-table": ("config check",),
     "damage": ("simulate",),
-    "segment-list": ("simulate",),
     "not-shut-down": ("simulate",),
     "no-log": ("quarantine list",),
     "no-queues": (f"{QUEUES} --dry-run",),
@@ -151,7 +151,10 @@ SHOWN_PAST_THE_END = {"stale-tail", "unit-nowhere"}
 """Faults that together show a lost end of the log, not leftovers: queues point to what a truncation would remove."""
 
 CUT_WITH_THE_LOG = ("index-ahead",)
-"""Faults of the index that recover mends: it builds the index to the end at which it truncates the log."""
+"""Faults that recover mends: it builds the index to the end at which it truncates the log."""
+
+PAST_AN_EMPTY_SEGMENT = (*CUT_WITH_THE_LOG, "unit-nowhere", "index-entry-nowhere", "checkpoint-ahead")
+"""Faults that recover mends where the log ends at a segment of 0 bytes."""
 
 
 def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:
@@ -166,11 +169,19 @@ def command_for(code: str, subject: Sequence[object] = ()) -> str:
     return next(iter(commands_for(code, subject)), "")
 
 
-def mended_by(kind: str, topic: str | None) -> str | None:
+def is_mended_with_the_log(code: str, beside: Container[str]) -> bool:
+    """Return whether recover mends a fault with another fault, a log that ends at a segment of 0 bytes."""
+    return code in (PAST_AN_EMPTY_SEGMENT if "empty-segment" in beside else ())
+
+
+def mended_by(kind: str, topic: str | None, *, beside: Container[str] = ()) -> str | None:
     """Return the command that mends a kind of findings, None without one.
 
-    topic  the topic of a finding in a queue's file, None for another file
+    topic   the topic of a finding in a queue's file, None for another file
+    beside  kinds of other findings in the store
     """
+    if is_mended_with_the_log(kind, beside):
+        return "recover"
     last = COMMANDS.get(kind, ("",))[-1]
     return last if last in MENDING else (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
 
@@ -220,8 +231,11 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
     wanted = {command: None for command in wanted if not is_withheld(command, withheld)}
     if "not-shut-down" in dict(faults) and any(command.startswith(MENDING) for command in wanted):
         wanted["recover"] = None
-        if not any(INDEX in commands_for(code, subject) for code, subject in faults if code not in CUT_WITH_THE_LOG):
-            wanted.pop(INDEX, None)
+    if "recover" in wanted:
+        mended = PAST_AN_EMPTY_SEGMENT if "empty-segment" in dict(faults) else CUT_WITH_THE_LOG
+        left = {command for code, subject in faults if code not in mended for command in commands_for(code, subject)}
+        for command in {command for code in mended for command in commands_for(code)} - left:
+            wanted.pop(command, None)
     if KEEP_INDEX in wanted:
         wanted.pop("recover", None)
     if not wanted.keys().isdisjoint(("recover", KEEP_INDEX)):

@@ -109,7 +109,7 @@ class _Check:
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
         self.faults: dict[Fault, None] = {}
-        self.withheld: set[str] = set() if files.segments() else {*MENDING}
+        self.withheld: set[str] = set() if files.segments(with_empty=True) else {*MENDING}
         is_local = files.is_local and not files.is_segment
         layout = make_layout(Path(files.address), options.settings) if is_local else None
         if files.member is not None or (layout is not None and layout.dledger is not None):
@@ -134,8 +134,9 @@ class _Check:
 
     def _mended_by(self, finding: Finding) -> str | None:
         """Return the command that mends a finding; None without one, and if it would harm this store."""
-        command = mended_by(finding.kind, finding.topic)
-        is_left = finding.kind in not_mended(kind for kind, _ in self.faults)
+        beside = {kind for kind, _ in self.faults}
+        command = mended_by(finding.kind, finding.topic, beside=beside)
+        is_left = finding.kind in not_mended(beside)
         return None if command is None or is_left or is_withheld(command, self.withheld) else command
 
     def _advise(self, faults: Collection[Fault]) -> None:
@@ -145,7 +146,7 @@ class _Check:
         plan = plan_of([*closed, *faults], self.withheld, done=("check",))
         say_plan(self.session, plan)
         said = [f"run `rmqctl {step.command}`" for step in plan]
-        if faults and not self.files.segments():
+        if faults and not self.files.segments(with_empty=True):
             self.session.note(f"the commit log is empty; {hint_for('empty-log')}")
         for hint in dict.fromkeys(hint_for(*fault) for fault in faults):
             if hint and hint not in said:

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, WITHHELD, Fault, Step, command_for, fault_of, is_withheld, not_mended, plan_of, step_of
+from rmqctl.advice import (
+    CUT,
+    WITHHELD,
+    Fault,
+    Step,
+    command_for,
+    fault_of,
+    is_mended_with_the_log,
+    is_withheld,
+    not_mended,
+    plan_of,
+    step_of,
+)
 from rmqctl.changing import Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
@@ -125,9 +137,9 @@ def plan_for(found: Examination) -> list[Step]:
 
 
 def _command(found: Examination, one: Diagnosis) -> str:
-    command = command_for(one.code, one.subject)
-    is_left = one.code in not_mended(each.code for each in found.diagnoses)
-    return "" if is_left or is_withheld(command, withheld_from(found)) else command
+    codes = {each.code for each in found.diagnoses}
+    command = "recover" if is_mended_with_the_log(one.code, codes) else command_for(one.code, one.subject)
+    return "" if one.code in not_mended(codes) or is_withheld(command, withheld_from(found)) else command
 
 
 def _row(session: Session, number: int, one: Diagnosis, command: str) -> dict[str, Any]:

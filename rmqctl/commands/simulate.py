@@ -96,7 +96,8 @@ def _listed(names: list[str]) -> str:
 
 def _outcome(one: SimulatedStart) -> str:
     if not one.starts:
-        return f"does not start: {_reason(one)}"
+        later = f"; without this file it loses {count(one.lost.messages, 'message')}" if one.lost.messages else ""
+        return f"does not start: {_reason(one)}{later}"
     if one.lost.messages:
         said = f"loses {count(one.lost.messages, 'message')}, {one.lost.intact} of them intact past the end"
     elif not one.lost.is_empty:

@@ -159,10 +159,10 @@ class StoreReader:
 
     def segments(self, *, with_empty: bool = False) -> list[StoredFile]:
         """Return the commit log's segments by log offset; `check` reports other names, and empty ones."""
-        return [file for file in self._numbered("commitlog", parse_segment_name) if file.size or with_empty]
+        return [file for file in self.numbered_files("commitlog") if file.size or with_empty]
 
     def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:
-        """Return entry and fault of everything in commitlog/ that is no segment, by name."""
+        """Return entry and fault of each name in commitlog/ that is no file with a segment's name."""
         found = []
         for entry in self._place.list_folder("commitlog"):
             name = entry.path.name
@@ -172,8 +172,6 @@ class StoreReader:
                 fault = "not the name of a segment"
             elif not entry.is_file:
                 fault = f"{entry.kind} among the segments"
-            elif not entry.size:
-                fault = "a segment of 0 bytes"
             else:
                 continue
             found.append((entry, fault))

@@ -35,6 +35,7 @@ from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
+from store.structures.findings import EMPTY_SEGMENT, WRONG_SIZE
 from store.structures.index.index_service import IndexService
 from store.structures.registry import names_of, rooms_with
 
@@ -94,7 +95,7 @@ class OpenedStore:
         resting  idle queues that were read before and have not changed since
         """
         layout, config, line, assumed, others, gives_delays, finds_light = found
-        loads = line._replace(drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
+        loads = _loading(line, layout)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:
@@ -107,7 +108,11 @@ class OpenedStore:
                 keeps_descriptors=writable,
                 folders=_folders_of(found),
             )
-        files.load(loads, foreign_only(refuse) if refuse is not None else None)
+        try:
+            files.load(loads, foreign_only(refuse) if refuse is not None else None)
+        except WrongFileSize as error:
+            error.code = WRONG_SIZE
+            raise
         queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, others=others)
         queues.load(loads, refuse, resting)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
@@ -131,7 +136,9 @@ class OpenedStore:
         layout, config, line, assumed, others, _, finds_light = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
-        files.load(line, left_out.append)
+        files.load(_loading(line, layout), left_out.append)
+        if files.empty_last is not None and not line.drops_empty_last_file:
+            note(f"left out: {WrongFileSize.of(0, files.file_size, files.empty_last)}")
         for error in left_out:
             if not files.files and not isinstance(error, ForeignFile):
                 # With a wrong mappedFileSizeCommitLog every file would be left out.
@@ -197,7 +204,9 @@ class OpenedStore:
             return
         segments = self.log.segments
         if segments.empty_last is not None:
-            raise WrongFileSize.of(0, segments.file_size, segments.empty_last)
+            error = WrongFileSize.of(0, segments.file_size, segments.empty_last)
+            error.code = EMPTY_SEGMENT
+            raise error
         for queue in self.queues.awake():
             for path in queue.empty_files():
                 error = WrongFileSize.of(0, queue.files.file_size, path)
@@ -211,6 +220,11 @@ class OpenedStore:
         self.index.close()
         if self.scratch is not None:
             self.scratch.close()
+
+
+def _loading(line: BrokerLine, layout: StoreLayout) -> BrokerLine:
+    """Return the line; in a plain log a last file of 0 bytes is left out whatever the line."""
+    return line._replace(drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
 
 
 def _folders_of(found: FoundStore) -> SegmentFolders:

@@ -207,7 +207,7 @@ class _Examiner:
     def _rank_of(self, kind: str) -> Rank:
         """Rank a kind of findings; a wrong length counts less if all simulated starts succeed."""
         starts = self.found.starts
-        if kind == kinds.WRONG_SIZE and starts and all(start.starts for start in starts):
+        if kind in (kinds.EMPTY_SEGMENT, kinds.WRONG_SIZE) and starts and all(start.starts for start in starts):
             return Rank.WRONG
         return KINDS[kind].rank
 
@@ -220,20 +220,19 @@ class _Examiner:
             self.found.starts.append(start)
             if name not in lines:
                 continue
-            code, subject = next(iter(start.faults), ("", ()))
+            faults = iter(start.faults)
             if not start.starts:
-                what = f"a {name} broker does not start"
+                what, (code, subject) = f"a {name} broker does not start", next(faults)
                 yield Diagnosis(Rank.NO_START, "simulate", what, start.reason, code=code, subject=subject)
-                continue
             if start.lost.messages:
-                detail = f"the log ends at {start.log_end}: {start.cut_reason}; "
-                detail += f"{start.lost.intact} can be salvaged"
-                what = f"a {name} broker loses messages"
+                detail = "" if start.starts else "without the empty file "
+                detail += f"the log ends at {start.log_end}: {start.cut_reason}; {start.lost.intact} can be salvaged"
+                what, (code, _) = f"a {name} broker loses messages", next(faults)
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
             for name_of, (rank, code, what, detail) in _LOST_BESIDE_MESSAGES.items():
                 if amount := getattr(start.lost, name_of):
                     yield Diagnosis(rank, "simulate", f"a {name} broker {what}", detail, amount, code=code)
-            for trap in start.traps:
+            for trap in start.traps if start.starts else ():
                 yield Diagnosis(
                     _rank_of_trap(trap.code),
                     "simulate",

@@ -46,7 +46,6 @@ from store.opened.detect import (
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.commitlog.slices import LogSlice, walk_slice
-from store.structures.findings import MISSING_SEGMENT
 from store.structures.registry import WHOLLY_UNREADABLE, Present, names_of, rooms_with, unknown_names
 from store.structures.tables.config_file import Load, read_config_files
 from store.verbs.lost_parts import ExpectedQueues, Problem, find_lost_extensions, find_lost_parts
@@ -180,10 +179,10 @@ class _Look:
             info.holder = find_lock_holder(layout.lock, fs)
         with self._noting():
             info.free_bytes, info.used_percent = fs.free_bytes(layout.root), round(100 * fs.used_ratio(layout.root))
-        segments: list[StoredFile] = []
+        files: list[StoredFile] = []
         with self._noting():
-            segments = self.reader.segments()
-        first = segments[0].number if segments else -1
+            files = self.reader.segments(with_empty=True)
+        segments, first = [file for file in files if file.size], files[0].number if files else -1
         info.log = LogInfo(len(segments), sum(one.size for one in segments), first)
         with self._noting():
             info.queues = list(queue_ends(self.reader, max(0, first), info.line))
@@ -199,7 +198,7 @@ class _Look:
         lost: list[Problem] = []
         with self._noting():
             lost = list(self._lost_parts(segments))
-        found = [*_state_problems(info), *self._file_problems(segments), *self._behind_problems(info), *lost]
+        found = [*_state_problems(info), *self._file_problems(files), *self._behind_problems(info), *lost]
         info.problems = [*found, *info.problems, *self.failures]
         return info
 
@@ -241,7 +240,7 @@ class _Look:
             if self._is_written(segment):
                 self._walk_tail(segment)
                 return
-        log.end = segments[0].number if segments else -1
+        log.end = log.min_offset
 
     def _is_written(self, segment: StoredFile) -> bool:
         return any(self.reader.read(segment.path, 0, 8))
@@ -317,14 +316,14 @@ class _Look:
                     Problem("config", f"{file.name}: a broker {file.load.value}", code="config-table")
                 )
 
-    def _file_problems(self, segments: list[StoredFile]) -> Iterator[Problem]:
+    def _file_problems(self, files: list[StoredFile]) -> Iterator[Problem]:
         with self._noting():
             change = interrupted_change(self.layout.root, self.fs)
             if change is not None:
                 yield Problem("interrupted change", f"{change.id} was cut short", change.code, change)
-        for finding in segment_list_findings(self.reader, segments):
-            code = finding.kind if finding.kind == MISSING_SEGMENT else "segment-list"
-            yield Problem(finding.kind, finding.detail, code=code)
+        size = int(str(self.settings.get("mappedFileSizeCommitLog", 0)))
+        for finding in segment_list_findings(self.reader, files, size):
+            yield Problem(finding.kind, finding.detail, code=finding.kind)
         with self._noting():
             for entry, fault in self.reader.foreign_in_commitlog():
                 yield Problem("foreign file", f"commitlog/{entry.path.name}: {fault}", code="foreign-file")
@@ -370,7 +369,7 @@ def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:
     """Yield parts that are missing or do not reach the log's end; a live store may still write them."""
     log, is_live = info.log, info.holder is not None
     has_records = log.first_ms >= 0 or log.last_ms >= 0
-    if not log.segment_count:
+    if log.min_offset < 0:
         yield Problem("no log", "there is no segment in commitlog/", code="no-log")
     if not info.are_queues_read:
         pass

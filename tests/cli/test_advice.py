@@ -127,6 +127,10 @@ def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound
         (["no-checkpoint"], ["checkpoint show"]),
         (["wrong-size"], ["simulate", SALVAGE]),
         (["wrong-size", "bad-length"], ["simulate", SALVAGE, CUT]),
+        (["empty-segment", "unit-nowhere", "index-entry-nowhere", "checkpoint-ahead", "index-ahead"], ["recover"]),
+        (["empty-segment", "unit-nowhere", "missing-unit", "lost-index"], ["recover", QUEUES, INDEX]),
+        (["empty-segment", "loses-intact"], [SALVAGE, "recover"]),
+        (["loses-damaged", "unit-nowhere", "index-ahead"], ["recover", QUEUES]),
         (["missing-record", "queue-shift"], [SALVAGE]),
         (["missing-record", "missing-unit", "missing-index-entry"], [SALVAGE, INDEX]),
         (["missing-record", "no-queues"], [SALVAGE]),
@@ -174,3 +178,9 @@ def test_the_first_command_of_a_fault_keeps_and_the_last_one_mends() -> None:
     assert (command_for("stale-tail"), mended_by("stale-tail", None)) == ("stale", CUT)
     assert (mended_by("wrong-size", None), mended_by("wrong-size", "T")) == (None, QUEUES)
     assert mended_by("missing-segment", None) is None
+
+
+@pytest.mark.parametrize(("beside", "command"), [(["bad-crc"], QUEUES), (["bad-crc", "empty-segment"], "recover")])
+def test_recover_mends_what_points_past_a_log_that_ends_at_an_empty_segment(beside: list[str], command: str) -> None:
+    assert mended_by("unit-nowhere", "T", beside=beside) == command
+    assert mended_by("unit-differs", "T", beside=beside) == QUEUES

@@ -61,7 +61,8 @@ def test_a_torn_tail_is_mended_by_recovery(copy_of: CopyOf) -> None:
         (lambda root: shutil.rmtree(root / "consumequeue/T/1"), "missing-unit", "rebuild --queues"),
         (lambda root: (root / "commitlog/00000000000000016384").unlink(), "missing-segment", "salvage --to NEWSTORE"),
         (lambda root: (root / "checkpoint").unlink(), "checkpoint-invalid", "checkpoint rewrite"),
-        (lambda root: (root / "commitlog/notes").touch(), "a 4.9 broker does not start", "simulate"),
+        (lambda root: (root / "commitlog/notes").touch(), "a 4.9 broker does not start", "recover"),
+        (lambda root: (root / "commitlog/notes").write_text("x"), "a 4.9 broker does not start", "simulate"),
         (lambda root: (root / "config/topics.json").write_text("{"), "table is lost", "rebuild topics"),
     ],
 )

@@ -335,20 +335,20 @@ NO_LOG = Problem("no log", "there is no segment in commitlog/", code="no-log")
         ({"index": 0, "has_index": False}, [], []),
         ({"checkpoint_ms": -1}, [NO_CHECKPOINT], [NO_CHECKPOINT]),
         ({"checkpoint_ms": 0}, [], []),
-        ({"segments": 0}, [NO_LOG], [NO_LOG]),
+        ({"begin": -1}, [NO_LOG], [NO_LOG]),
     ],
 )
 def test_what_is_missing_or_behind_is_a_problem_which_a_live_store_may_still_write(
     changed: dict[str, Any], live: list[Problem], closed: list[Problem], tmp_path: Path
 ) -> None:
     told: dict[str, Any] = {
-        "reach": 100, "unqueued": 0, "index": 1, "segments": 1, "first_ms": 5, "last_ms": 5, "checkpoint_ms": 5,
+        "reach": 100, "unqueued": 0, "index": 1, "begin": 0, "first_ms": 5, "last_ms": 5, "checkpoint_ms": 5,
         "are_queues_read": True, "has_index": True, "database": False, "abort_ms": -1, **changed,
     }  # fmt: skip
     found = StoreInfo(make_layout(tmp_path, {}), LINE_4_9, [], [], {})
     found.structures = [Present("queues", "consumequeue", "", holds_queues=told["database"])]
     found.abort_ms = told["abort_ms"]
-    found.log = LogInfo(told["segments"], 1000, 0, 100, told["first_ms"], told["last_ms"], told["unqueued"])
+    found.log = LogInfo(1, 1000, told["begin"], 100, told["first_ms"], told["last_ms"], told["unqueued"])
     found.queues = [QueueEnd("T", 0, 0, 1, 0, told["reach"])]
     found.index = IndexInfo(told["index"])
     found.checkpoint_ms, found.are_queues_read = told["checkpoint_ms"], told["are_queues_read"]
@@ -520,7 +520,7 @@ def test_the_checkpoint_is_read_from_its_begin_and_tables_that_a_broker_loads_ar
 
 @pytest.mark.parametrize(
     ("numbers", "last_size", "code"),
-    [((0, 32768), 16384, "missing-segment"), ((0, 16384), 16384, None), ((0, 16384, 32768), 100, "segment-list")],
+    [((0, 32768), 16384, "missing-segment"), ((0, 16384), 16384, None), ((0, 16384, 32768), 100, "wrong-size")],
 )
 def test_a_missing_segment_has_advice_of_its_own(
     numbers: tuple[int, ...], last_size: int, code: str | None, tmp_path: Path
@@ -530,7 +530,7 @@ def test_a_missing_segment_has_advice_of_its_own(
         size = last_size if number == numbers[-1] else 16384
         (tmp_path / f"commitlog/{number:020d}").write_bytes(record(b"T", position=number)[:size].ljust(size, b"\0"))
     codes = [one.code for one in look(tmp_path).problems]
-    assert [one for one in codes if one in ("missing-segment", "segment-list")] == ([code] if code else [])
+    assert [one for one in codes if one in ("missing-segment", "wrong-size")] == ([code] if code else [])
 
 
 @pytest.mark.parametrize(("ends", "built_to"), [((), -1), ((300,), 300), ((300, 200), 300), ((200, 300), 300)])

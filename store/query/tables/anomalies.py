@@ -29,10 +29,10 @@ def plan_anomalies(files: StoreReader) -> list[AnomalyShare]:
     Queues and index files are surveyed here, in one process; `audit` surveys them in tasks.
     """
     listing = Listing.of(files, {})
-    rules = SurveyRules(listing.queue_file_size, listing.index_geometries, listing.segments)
+    rules = SurveyRules(listing.queue_file_size, listing.index_geometries, listing.log)
     found = [survey_share(files, rules, share) for share in listing.shares()]
     surveys = Surveys([survey for of_share in found for survey in of_share.surveys])
-    direct = group_findings([*listing.findings, *segment_list_findings(files, listing.segments)])
+    direct = group_findings([*listing.findings, *segment_list_findings(files, listing.log)])
     direct += [finding for of_share in found for finding in of_share.findings]
     return [direct, *((segment, surveys.of_segment(segment)) for segment in listing.segments)]
 

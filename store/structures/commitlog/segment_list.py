@@ -7,21 +7,32 @@ from collections.abc import Iterator, Sequence
 from store.files.numbered import usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.wording import amount_is
-from store.structures.findings import FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE, Finding
+from store.structures.findings import (
+    EMPTY_SEGMENT,
+    FOREIGN_FILE,
+    MISSING_SEGMENT,
+    WRONG_SIZE,
+    Finding,
+    effect_on_start,
+)
 
 
 def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], size: int = 0) -> Iterator[Finding]:
     """Yield segments of an odd size, gaps between segments, and segments inside of others.
 
-    size  the expected length of a segment; 0 for that of most segments
+    segments  with those of 0 bytes: only a lost length, not a retention, leaves the name of an expired segment
+    size      the expected length of a segment; 0 for that of most segments
     """
     size = size or usual_size(segments)
     end = segments[0].number if segments else 0
     for file in segments:
         name = files.name_of(file.path)
-        if file.size != size:
-            detail = f"{file.size} bytes, expected {size}; no broker starts with it"
-            yield Finding(WRONG_SIZE, name, file.number, detail=detail)
+        if not file.size or file.size != size:
+            is_last = file is segments[-1]
+            detail = f"{file.size} bytes" + (f", expected {size}" if size else "")
+            detail += f"; {effect_on_start(file.size, is_last=is_last)}"
+            kind = EMPTY_SEGMENT if is_last and not file.size else WRONG_SIZE
+            yield Finding(kind, name, file.number, detail=detail)
         if file.number > end:
             detail = f"the log goes from {end} to {file.number}: {amount_is(file.number - end, 'byte')} not there"
             yield Finding(MISSING_SEGMENT, name, end, detail=detail)

@@ -197,7 +197,7 @@ class _Check:
         """Run the steps of the module's docstring, and yield their findings."""
         require_within(self.files, self.segments, self.options.from_offset)
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
-        of_segments = segment_list_findings(self.files, self.segments, size)
+        of_segments = segment_list_findings(self.files, self.listing.log, size)
         of_checkpoint = checkpoint_file_findings(self.files)
         of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._of_layout()])
         rooms = self._rooms()
@@ -245,7 +245,7 @@ class _Check:
         newest = self.listing.indexes[-1].path if self.is_written_to and self.listing.indexes else None
         listing = self.listing
         return SurveyRules(
-            listing.queue_file_size, listing.index_geometries, self.segments, newest, self.progress.horizon
+            listing.queue_file_size, listing.index_geometries, listing.log, newest, self.progress.horizon
         )
 
     def _written_size(self, segment: StoredFile) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 from store.structures.consumequeue.survey import QueueListing
-from store.structures.findings import FOREIGN_FILE, LINK, Finding, effect_on_start
+from store.structures.findings import FOREIGN_FILE, LINK, Finding
 from store.structures.index.geometry import Geometry, geometry_of, given_geometry
 
 QUEUES_PER_SHARE = 500
@@ -33,11 +33,12 @@ Share = tuple[QueueListing, ...] | StoredFile
 class Listing:
     """The files of a store, and findings about anything else in its folders.
 
+    log               the segments, and those of 0 bytes
     queue_file_size   the expected length of a queue file: from the settings, else the most common one
     index_geometries  by file size: from the settings, else from the first file that has one
     """
 
-    segments: tuple[StoredFile, ...]
+    log: tuple[StoredFile, ...]
     queues: tuple[QueueListing, ...]
     indexes: tuple[StoredFile, ...]
     queue_file_size: int
@@ -55,7 +56,7 @@ class Listing:
         usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or max(sizes, key=sizes.__getitem__, default=0)
         strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files, links)]
         return cls(
-            segments=tuple(files.segments()),
+            log=tuple(files.segments(with_empty=True)),
             queues=tuple(_with_extension(q, found[q], extensions.get(q, ())) for q in sorted(found)),
             indexes=indexes,
             queue_file_size=usual,
@@ -68,6 +69,11 @@ class Listing:
                 *(Finding(LINK, files.name_of(path), 0, detail=LINKED) for path in links),
             ),
         )
+
+    @property
+    def segments(self) -> tuple[StoredFile, ...]:
+        """The segments with bytes."""
+        return tuple(file for file in self.log if file.size)
 
     def shares(self) -> list[Share]:
         """Split the derived files into shares, one for each task: some queues, or one index file."""
@@ -118,20 +124,12 @@ def _with_extension(queue: Queue, of_queue: list[StoredFile], extension: Any) ->
 
 
 def _foreign_in_commitlog(files: StoreReader) -> Iterator[Stranger]:
-    strangers = files.foreign_in_commitlog()
-    last = max(
-        [file.path for file in files.segments()] + [f"commitlog/{entry.path.name}" for entry, _ in strangers],
-        default="",
-    )
-    for entry, fault in strangers:
-        path = f"commitlog/{entry.path.name}"
+    for entry, fault in files.foreign_in_commitlog():
         if not (entry.is_file or entry.is_folder):
             effect = NO_BROKERS
-        elif entry.is_file and not entry.size:
-            effect = effect_on_start(0, is_last=path == last)
         else:
             effect = NOT_4_9 if entry.is_folder else NO_BROKER
-        yield path, fault, effect
+        yield f"commitlog/{entry.path.name}", fault, effect
 
 
 def _foreign_in_index(files: StoreReader, links: list[str]) -> Iterator[Stranger]:

@@ -31,7 +31,8 @@ class FileOutcome:
 class SimulatedStart:
     """A line's next start.
 
-    `reason` is why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
+    `reason` is why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error. If a
+    last file of 0 bytes is the reason, `log_end`, `cut_reason` and `lost` are those of a start without the file.
     `entered_from` is the log offset from which records are dispatched; earlier records have been dispatched.
     `files` has every file of log and queues after `simulate`, the files that change after `simulate_start`.
     `unseen` counts, by topic and queue id, the messages in the log that no queue shows.
@@ -55,10 +56,10 @@ class SimulatedStart:
     @property
     def faults(self) -> list[tuple[str, tuple[object, ...]]]:
         """The code and subject of each fault: the blocker, or the losses and the traps."""
+        lost = [(LOSES_INTACT if self.lost.intact else LOSES_DAMAGED, ())] if self.lost.messages else []
         if not self.starts:
-            return [self.blocker if self.blocker[0] else (NO_START, ())]
-        lost = LOSES_INTACT if self.lost.intact else LOSES_DAMAGED
-        return [*([(lost, ())] if self.lost.messages else []), *((trap.code, trap.subject) for trap in self.traps)]
+            return [self.blocker if self.blocker[0] else (NO_START, ()), *lost]
+        return [*lost, *((trap.code, trap.subject) for trap in self.traps)]
 
 
 def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:

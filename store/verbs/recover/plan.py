@@ -124,6 +124,8 @@ def plan_by_rules(
     progress: Progress | None = None,
 ) -> Change[RecoveryPlan]:
     """Plan the recovery of a store that was opened with an overlay; options as in plan_recovery."""
+    if rules.as_broker:
+        opened.require_no_empty_file()
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
     if rules.as_broker or rebuild is not None or not _can_build_database(opened):
@@ -308,7 +310,8 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
         note_confirmed(opened, found.end.last_record)
     # The promises of a torn page were never true.
-    is_lower = found.lost.messages or not opened.checkpoint.is_whole or not opened.log.segments.files
+    log = opened.log.segments
+    is_lower = found.lost.messages or not opened.checkpoint.is_whole or not log.files or log.empty_last is not None
     if is_lower and not as_broker:
         lower_checkpoint(opened, found.end.last_store_timestamp_ms, found.log_end)
     if opened.queues.last_store_timestamp_ms:

@@ -103,8 +103,6 @@ def recover_store(
 ) -> RecoveryReport:
     """Run steps 1 to 8 on an opened store; all changes are made in its overlay, or in memory."""
     as_broker = opened.as_broker = rules.as_broker
-    if as_broker:
-        opened.require_no_empty_file()
     if opened.config.enable_calc_filter_bit_map:
         # Few stores have bit maps, and filters take long to import.
         from store.reading.filter.subscription import use_bit_maps

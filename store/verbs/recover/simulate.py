@@ -10,6 +10,7 @@ The files are those after a broker's load, before its start dispatches the recor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from store.errors import DamagedFile, StoreError
@@ -120,7 +121,11 @@ def simulate_start(
         for trap in _of_rooms(opened, "blockers", opened):
             blocker = trap.code, trap.subject
             return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker)
+        refusal = _refused_empty(opened, found)
         start = _foretell(opened, mode, scratch, progress)
+        if refusal is not None:
+            # The loss of the start that follows when the file is removed.
+            return replace(refusal, lost=start.lost, log_end=start.log_end, cut_reason=start.cut_reason)
         start.traps += _of_rooms(opened, "traps", opened, start) if start.starts else ()
         return start
     except DamagedFile as error:
@@ -168,6 +173,15 @@ def _refused(found: FoundStore, error: StoreError) -> SimulatedStart:
         raise error
     blocker = error.code or "", error.subject
     return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker)
+
+
+def _refused_empty(opened: OpenedStore, found: FoundStore) -> SimulatedStart | None:
+    """Return the start that a last file of 0 bytes ends, None without one."""
+    try:
+        opened.require_no_empty_file()
+    except DamagedFile as error:
+        return _refused(found, error)
+    return None
 
 
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:

@@ -8,7 +8,9 @@ import pytest
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.commitlog.segment_list import segment_list_findings
-from store.structures.findings import FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE
+from store.structures.findings import EMPTY_SEGMENT, FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE
+
+EMPTY = "a 4.9 broker does not start with it, a 5.3 one deletes it"
 
 
 def segments(*places: tuple[int, int]) -> list[StoredFile]:
@@ -41,6 +43,16 @@ def segments(*places: tuple[int, int]) -> list[StoredFile]:
         ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 0, []),
+        ([(0, 100), (100, 0)], 0, [(EMPTY_SEGMENT, 100, f"0 bytes, expected 100; {EMPTY}")]),
+        ([(7, 0)], 0, [(EMPTY_SEGMENT, 7, f"0 bytes; {EMPTY}")]),
+        (
+            [(0, 0), (100, 100)],
+            0,
+            [
+                (WRONG_SIZE, 0, "0 bytes, expected 100; no broker starts with it"),
+                (MISSING_SEGMENT, 0, "the log goes from 0 to 100: 100 bytes are not there"),
+            ],
+        ),
     ],
 )
 def test_segments_have_one_size_and_lie_end_to_end(

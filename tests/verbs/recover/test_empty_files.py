@@ -84,7 +84,9 @@ def test_the_start_of_a_broker_is_foretold(root: Path, place: str, line: str) ->
     if start.starts:
         recover(root, settings=SETTINGS, as_broker=True, compat=line)
         return
-    assert start.blocker[0] == ("queue-file-size" if "queue" in place else "")
+    assert start.blocker[0] == ("queue-file-size" if "queue" in place else "empty-segment")
+    # Every file is made ahead.
+    assert start.lost.messages == 0
     with pytest.raises(WrongFileSize, match="0 bytes instead of"):
         recover(root, settings=SETTINGS, as_broker=True, compat=line)
 

@@ -37,7 +37,7 @@ from tests.support.random_damage import damage
 from tests.support.stores import SMALL, make_store, overwrite, recover
 
 SETTINGS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{name}={value}"))
-MENDING = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
+MENDING = ("recover", "truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
 MENDING_DELAYS = ("rebuild delay-offsets",)
 MENDING_5_X = ("rebuild compaction", "rebuild message-database", "rebuild timer")
 

@@ -256,6 +256,7 @@ def test_the_last_record_is_noted_as_confirmed_as_5_3_does_without_a_controller(
         ({"last_ms": 70, "is_whole": False}, (70, 70, 60)),
         ({"last_ms": 70, "lost": 1, "as_broker": True}, (100, 80, 60)),
         ({"segments": [], "last_ms": 70}, (70, 70, 60)),
+        ({"empty_last": "two", "last_ms": 70}, (70, 70, 60)),
         ({"queues_ms": 90}, (100, 90, 60)),
         ({"queues_ms": 75}, (100, 75, 60)),
         ({"index_ms": 59}, (100, 80, 59)),
@@ -267,13 +268,13 @@ def test_a_recovery_promises_the_ends_of_records_queues_and_index(
 ) -> None:
     told: dict[str, Any] = {
         "last_ms": 100, "lost": 0, "is_whole": True, "segments": ["one"], "queues_ms": 0, "index_ms": 1000,
-        "as_broker": False, **changed,
+        "as_broker": False, "empty_last": None, **changed,
     }  # fmt: skip
     page = SimpleNamespace(
         physic_ms=100, logics_ms=80, index_ms=60, confirm_log_offset=0, logics_log_offset=0, is_whole=told["is_whole"]
     )
     opened: Any = SimpleNamespace(
-        log=SimpleNamespace(segments=SimpleNamespace(files=told["segments"])),
+        log=SimpleNamespace(segments=SimpleNamespace(files=told["segments"], empty_last=told["empty_last"])),
         line=SimpleNamespace(marks_process=False),
         checkpoint=page,
         queues=SimpleNamespace(last_store_timestamp_ms=told["queues_ms"]),

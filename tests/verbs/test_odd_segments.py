@@ -1,0 +1,106 @@
+"""A segment of another length than the others: what would be lost is foretold, and a plan's commands leave no fault."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import rmqctl
+from tests.support.five_stores import five
+from tests.support.golden import FIXTURES, copy_store, golden, unpacked
+from tests.support.refstore import SIZES, needs_refstore, refstore
+
+SALVAGE = "salvage --to NEWSTORE"
+LINES = {"normal": "49", "corrupt-mid": "49", "services": "49", "normal5": "53", "bcq": "53", "timer": "53"}
+CHANGING = ("recover", "rebuild", "checkpoint rewrite", "truncate-dirty")
+
+
+def store_of(name: str) -> Path:
+    if name == "services":
+        return unpacked(FIXTURES / "services/services.tar.xz") / "services/store"
+    return five(name) / "store" if name in ("bcq", "timer") else golden(name).store
+
+
+def damaged(name: str, which: int, size: int, tmp_path: Path) -> Path:
+    """Return a copy of a store with one segment of another length."""
+    root = copy_store(store_of(name), tmp_path / "store")
+    os.truncate(sorted((root / "commitlog").iterdir())[which], size)
+    return root
+
+
+def doctor(root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = rmqctl("--format", "json", "doctor", store=root).json
+    return found
+
+
+def plan(found: dict[str, Any]) -> list[str]:
+    return [row["command"] for row in found.get("commands", ())]
+
+
+def run_plan(root: Path, commands: list[str]) -> Path:
+    """Run the commands, none of which is refused; return the store that they leave."""
+    left = root
+    for command in commands:
+        left = root.with_name("new") if command == SALVAGE else left
+        words = command.replace("NEWSTORE", str(left)).split()
+        run = rmqctl(*words, *(["--yes"] if command.startswith(CHANGING) else []), store=root)
+        assert run.code in (0, 1), (command, run.err)
+    return left
+
+
+def load(root: Path, line: str) -> dict[str, Any]:
+    """Return what the real store says of itself after its load."""
+    with refstore(line, "load", "--store", root, *SIZES, "--then-close", "none") as process:
+        said: dict[str, Any] = json.loads(process.communicate(timeout=60)[0].splitlines()[-1])
+    return said
+
+
+EMPTY_LAST = [("normal", -1, 4), ("corrupt-mid", -1, 250), ("services", 0, 91), ("bcq", -1, 10), ("timer", 0, 93)]
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(("name", "which", "lost"), EMPTY_LAST)
+def test_recover_alone_mends_what_an_empty_last_segment_leaves(
+    name: str, which: int, lost: int, tmp_path: Path
+) -> None:
+    root = damaged(name, which, 0, tmp_path)
+    found = doctor(root)
+    assert (found["worst_rank"], found["lost_messages"]) == (1 if LINES[name] == "49" else 2, lost)
+    kept = {"corrupt-mid": [SALVAGE]}.get(name, [])
+    assert [one for one in plan(found) if one not in ("config check", "rebuild timer")] == [*kept, "recover"]
+    run_plan(root, [one for one in plan(found) if one != SALVAGE])
+    assert [one for one in plan(doctor(root)) if one.startswith(("recover", "rebuild", "checkpoint"))] == []
+
+
+@needs_refstore
+@pytest.mark.parametrize(("name", "which", "lost"), [("normal", -1, 4), ("normal5", -1, 11), ("services", 0, 91)])
+def test_the_loss_is_that_of_the_real_store_without_the_file(name: str, which: int, lost: int, tmp_path: Path) -> None:
+    root = damaged(name, which, 0, tmp_path)
+    before = doctor(root)["message_count"]
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert start["lost"]["messages"] == lost
+    if LINES[name] == "49":
+        assert (load(root, "49")["loadOk"], start["starts"]) == (False, False)
+        sorted((root / "commitlog").iterdir())[which].unlink()
+    said = load(root, LINES[name])
+    assert (said["loadOk"], said["maxPhyOffset"]) == (True, start["log_end"])
+    assert sum(queue["max"] - queue["min"] for queue in said["queues"]) == before - lost
+
+
+def test_what_the_start_loses_without_the_empty_file_is_in_the_verdict(tmp_path: Path) -> None:
+    run = rmqctl("simulate", store=damaged("normal", -1, 0, tmp_path))
+    assert run.out.splitlines()[0].endswith("; without this file it loses 4 messages")
+    assert run.steps == ["recover"]
+
+
+@pytest.mark.parametrize(("which", "lost"), [(0, 224), (1, 222)])
+def test_the_messages_of_an_empty_segment_in_front_of_others_are_no_expired_ones(
+    which: int, lost: int, tmp_path: Path
+) -> None:
+    found = doctor(damaged("normal", which, 0, tmp_path))
+    assert {one["what"]: one["count"] for one in found["diagnoses"]}["unit-nowhere"] == lost
+    assert found["message_count"] == 450
