@@ -141,8 +141,12 @@ WITHHELD = {
     "missing-record": (QUEUES,),
     "newer": MENDING,
     "no-log": MENDING,
+    "wrong-size": MENDING,
 }
-"""Commands that do harm beside a fault: a rebuild shifts the entries after a missing segment or record."""
+"""Commands that do harm beside a fault, or are refused.
+
+A rebuild shifts the entries after a missing segment or record. No change opens a segment of another length.
+"""
 
 NOT_MENDED = {"queue-leap": ("queue-shift",)}
 """Kinds that no command mends beside a fault: a rebuild shifts the entries after a leap again."""

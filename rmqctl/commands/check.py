@@ -125,8 +125,9 @@ class _Check:
                 self.files, self.options, self.progress, lambda p: bar.update(p.walked, p.to_walk)
             ):
                 self.count += 1
-                self.faults[fault_of(finding.kind, finding.topic, finding.queue_id)] = None
-                self.withheld.update(WITHHELD.get(finding.kind, ()))
+                fault = fault_of(finding.kind, finding.topic, finding.queue_id)
+                self.faults[fault] = None
+                self.withheld.update(WITHHELD.get(fault[0], ()))
                 command = self._mended_by(finding)
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
         self._advise(self.faults)

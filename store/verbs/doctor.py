@@ -202,7 +202,10 @@ class _Examiner:
             file = relative_name(self.layout.root, Path(first.file))
             detail = f"{KINDS[kind].words}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
             count = sum(one.count for one in of_kind)
-            yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)
+            code, subject = kind, tuple[object, ...]()
+            if kind == kinds.WRONG_SIZE and all(one.topic is not None for one in of_kind):
+                code, subject = "queue-file-size", (first.topic, first.queue_id)
+            yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code, subject)
 
     def _rank_of(self, kind: str) -> Rank:
         """Rank a kind of findings; a wrong length counts less if all simulated starts succeed."""

@@ -15,6 +15,7 @@ from tests.support.golden import FIXTURES, copy_store, golden, unpacked
 from tests.support.refstore import SIZES, needs_refstore, refstore
 
 SALVAGE = "salvage --to NEWSTORE"
+SEGMENT = 65536
 LINES = {"normal": "49", "corrupt-mid": "49", "services": "49", "normal5": "53", "bcq": "53", "timer": "53"}
 CHANGING = ("recover", "rebuild", "checkpoint rewrite", "truncate-dirty")
 
@@ -95,6 +96,32 @@ def test_what_the_start_loses_without_the_empty_file_is_in_the_verdict(tmp_path:
     run = rmqctl("simulate", store=damaged("normal", -1, 0, tmp_path))
     assert run.out.splitlines()[0].endswith("; without this file it loses 4 messages")
     assert run.steps == ["recover"]
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(
+    ("name", "which", "size"),
+    [
+        ("normal", 0, 0),
+        ("normal", 1, 0),
+        ("bcq", 0, 0),
+        ("normal", 0, 30000),
+        ("corrupt-mid", 2, 30000),
+        ("normal", -1, 30000),
+        ("normal5", 1, 30000),
+        ("normal", 0, SEGMENT + 20),
+        ("normal", 1, SEGMENT + 20),
+        ("bcq", -1, SEGMENT + 20),
+    ],
+)
+def test_a_store_with_another_segment_of_a_wrong_length_is_salvaged_and_not_changed(
+    name: str, which: int, size: int, tmp_path: Path
+) -> None:
+    root = damaged(name, which, size, tmp_path)
+    found = doctor(root)
+    assert (found["worst_rank"], plan(found)) == (1, [SALVAGE])
+    assert rmqctl("check", store=root).steps == ["simulate", SALVAGE]
+    assert [one for one in plan(doctor(run_plan(root, [SALVAGE]))) if not one.startswith("get ")] == []
 
 
 @pytest.mark.parametrize(("which", "lost"), [(0, 224), (1, 222)])
