@@ -223,7 +223,7 @@ class OpenedStore:
 
 
 def _loading(line: BrokerLine, layout: StoreLayout) -> BrokerLine:
-    """Return the line; in a plain log a last file of 0 bytes is left out whatever the line."""
+    """Return the line with the rule of a plain log, where a last file of 0 bytes is left out."""
     return line._replace(drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
 
 

@@ -33,6 +33,19 @@ def damaged(name: str, which: int, size: int, tmp_path: Path) -> Path:
     return root
 
 
+def without_log(name: str, tmp_path: Path) -> Path:
+    """Return a copy of a killed store that lost all of its log but the segment that was made ahead."""
+    archive = FIXTURES / f"services/{name}.tar.xz"
+    killed = unpacked(archive) / name / "store" if archive.exists() else None
+    root = copy_store(
+        killed or (five(name) if name.startswith(("bcq", "timer")) else golden(name).folder) / "store",
+        tmp_path / "store",
+    )
+    for path in sorted((root / "commitlog").iterdir())[:-1]:
+        path.unlink()
+    return root
+
+
 def doctor(root: Path) -> dict[str, Any]:
     found: dict[str, Any] = rmqctl("--format", "json", "doctor", store=root).json
     return found
@@ -131,3 +144,36 @@ def test_the_messages_of_an_empty_segment_in_front_of_others_are_no_expired_ones
     found = doctor(damaged("normal", which, 0, tmp_path))
     assert {one["what"]: one["count"] for one in found["diagnoses"]}["unit-nowhere"] == lost
     assert found["message_count"] == 450
+
+
+WITHOUT_LOG = [("timer-aborted", 76), ("services5-aborted", 89), ("bcq-aborted", 213), ("aborted", 450)]
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(("name", "lost"), WITHOUT_LOG)
+def test_what_the_queues_show_of_a_log_that_is_lost_but_for_a_segment_made_ahead_is_lost(
+    name: str, lost: int, tmp_path: Path
+) -> None:
+    root = without_log(name, tmp_path)
+    found = doctor(root)
+    assert (found["worst_rank"], found["lost_messages"], plan(found)[0]) == (2, lost, "recover")
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert (start["lost"]["messages"], start["lost"]["units_cut"]) == (lost, 0)
+    run_plan(root, plan(found))
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert start["lost"]["messages"] == 0
+    assert [one for one in plan(doctor(root)) if one.startswith(CHANGING)] == []
+
+
+@needs_refstore
+@pytest.mark.parametrize("name", ["timer-aborted", "services5-aborted"])
+def test_the_real_store_shows_none_of_them(name: str, tmp_path: Path) -> None:
+    said = load(without_log(name, tmp_path), "53")
+    assert (said["minPhyOffset"], said["maxPhyOffset"]) == (SEGMENT, SEGMENT)
+    assert [queue for queue in said["queues"] if queue["min"] < queue["max"]] == []
+
+
+def test_messages_that_expired_before_the_log_are_not_lost_again(tmp_path: Path) -> None:
+    root = copy_store(golden("preblank").folder, tmp_path / "store")
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert start["lost"]["messages"] == 0

@@ -17,6 +17,12 @@ from store.verbs.recover.checkpoint_review import Reached, page_faults, promises
 
 # Enough of a record for its store time, whatever the size of its hosts.
 HEAD_SIZE = 96
+NOTHING_THERE = {
+    "physic": "and the log holds no message",
+    "logics": "and no queue has an entry of a message in the log",
+    "index": "and no index file is full",
+}
+"""What the files lack of a time that is promised, by its field."""
 
 
 def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
@@ -51,7 +57,9 @@ def promise_findings(
     for number, promise in enumerate(promises_of(page, reached)):
         if promise.is_ahead and promise.field not in lost:
             unit = "bytes" if promise.is_offset else "ms"
-            detail = f"{promise.field} is {promise.said}, {promise.excess} {unit} later than anything in the files"
+            later = NOTHING_THERE.get(promise.field) if not promise.reached else None
+            later = later or f"{promise.excess} {unit} later than anything in the files"
+            detail = f"{promise.field} is {promise.said}, {later}"
             yield Finding(CHECKPOINT_AHEAD, files.name_of("checkpoint"), number * 8, detail=detail)
 
 

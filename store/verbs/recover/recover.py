@@ -33,7 +33,8 @@ from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
-from store.structures.commitlog.start import entered_from, is_abnormal, starting_segment
+from store.structures.commitlog.scan import End
+from store.structures.commitlog.start import entered_from, first_store_timestamp, is_abnormal, starting_segment
 from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
@@ -204,12 +205,26 @@ class _Recovery:
         """Run steps 6 and 7. Before them, the queues as they were show the differences from a broker."""
         opened, found = self.opened, self.found
         self.losses.read_units(found.log_end, END_OF_LOG)
+        self._count_lost_log()
         found.differences = self._differences()
         if found.queue_end_before >= found.log_end:
             opened.queues.truncate_dirty(found.log_end, as_broker=self.rules.as_broker)
             if not self.rules.as_broker:
                 self._mend_cut_queues()
         opened.queues.correct_min_offsets(opened.log.min_offset)
+
+    def _count_lost_log(self) -> None:
+        """Count the entries before a log without a message, after a crash or if the checkpoint promises one.
+
+        They have not expired: a retention keeps the last segment, and a clean stop deletes one that was made ahead.
+        """
+        opened, end, first = self.opened, self.found.end, self.opened.log.segments.first
+        is_bare = first is not None and not first_store_timestamp(first, opened.line)
+        is_bare &= not end.record_count and isinstance(end.outcome, End)
+        if is_bare and (self.is_abnormal or opened.checkpoint.physic_ms > 0):
+            cut = self.losses.units_cut
+            self.losses.read_units(0, opened.log.start)
+            self.losses.units_cut = cut
 
     def _mend_cut_queues(self) -> None:
         """Rebuild the units that the truncation removed together with damaged ones."""

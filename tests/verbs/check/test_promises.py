@@ -88,8 +88,8 @@ def test_beside_a_log_without_records_the_checkpoint_promises_nothing(
     (tmp_path / "checkpoint").write_bytes(b"".join(one.to_bytes(8, "big") for one in numbers).ljust(4096, b"\0"))
     rows = [(one.offset, one.detail) for one in findings(tmp_path, CHECKPOINT_AHEAD)]
     assert rows == [
-        (0, "physic is 1, 1 ms later than anything in the files"),
-        *[(16, "index is 1, 1 ms later than anything in the files")] * index_ms,
+        (0, "physic is 1, and the log holds no message"),
+        *[(16, "index is 1, and no index file is full")] * index_ms,
         (32, "confirm is 1, 1 bytes later than anything in the files"),
     ]
 
