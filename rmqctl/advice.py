@@ -29,6 +29,7 @@ COMMANDS = {
     "stale-tail": ("stale", CUT),
     "wrong-size": ("simulate", SALVAGE),
     "empty-segment": ("recover",),
+    "odd-size": (SALVAGE,),
     "foreign-file": ("simulate",),
     "time-backwards": ("timeline",),
     "queue-gap": (QUEUES,),

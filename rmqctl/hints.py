@@ -29,6 +29,7 @@ HINTS = {
     "changed-since": "--force restores the old files all the same, and moves what is in their place to quarantine",
     "empty-log": "mount or restore the log, or name its folder by storePathCommitLog; with --force-empty-log put, "
     "recover, rebuild and truncate-dirty start the store at offset 0 again",
+    "odd-size": "give the broker's mappedFileSizeCommitLog by --broker-conf or --set: then its length is judged",
     "missing-segment": "bring the segment back first: a rebuild gives new queue offsets to the messages after the gap",
     "queue-file-size": "`rmqctl rebuild --queues --topic {0} --queue {1}` rebuilds the queue",
     "unclean-copy": "run `rmqctl recover --abnormal` on it first (with --dry-run to see what it does)",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from store.files.store_reader import StoredFile
 
 SOME_QUEUES = 16
+SIZE_STEP = 1024
+"""Brokers' segments have a multiple of it, by default and in every example of a setting."""
 
 
 def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
@@ -54,3 +56,19 @@ def usual_size(files: Iterable[Entry | StoredFile]) -> int:
         if number is not None and following is not None and following - number in counts:
             counts[following - number] += 1
     return max(counts, key=counts.__getitem__, default=0)
+
+
+def odd_size(files: Iterable[Entry | StoredFile]) -> str:
+    """Describe the length of a log's only file with bytes if few brokers give a segment that length, else return "".
+
+    An empty file at its end shows that the length is right.
+    """
+    sizes = {parse_segment_name(PurePath(file.path).name) or 0: file.size for file in files}
+    written = [number for number, size in sizes.items() if size]
+    if len(written) != 1:
+        return ""
+    [number], size = written, sizes[written[0]]
+    if number + size in sizes or (not size % SIZE_STEP and not number % size):
+        return ""
+    unless = f"unless its mappedFileSizeCommitLog is {size}, no broker starts with it"
+    return f"{size} bytes, as few brokers give a segment, and no other file shows the size: {unless}"

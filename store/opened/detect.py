@@ -14,14 +14,14 @@ from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_l
 from store.config import StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
-from store.files.numbered import numbered_files, segments_of
+from store.files.numbered import numbered_files, odd_size, segments_of
 from store.files.segment_folders import MEMBER_PATHS, find_member, member_log
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 from store.formats.wording import amount
 from store.layout import NAMES_OF_5, QUEUE_SETTINGS, StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
-from store.opened.sizes import assumed_sizes, infer_sizes
+from store.opened.sizes import SEGMENT_SIZE, assumed_sizes, infer_sizes
 from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
 from store.structures.registry import (
     NEWEST,
@@ -50,6 +50,8 @@ class FoundStore(NamedTuple):
     """Whether the user gave messageDelayLevel."""
     finds_light: bool = False
     """Whether the records decide on light queues, if the config has none."""
+    odd_size: str = ""
+    """The doubt about the segment size, as a clause for people."""
 
 
 def find_store(
@@ -61,7 +63,8 @@ def find_store(
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
     others = find_other_queues(layout, config, fs)
     of_records = finds_light(layout, settings, fs)
-    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings, of_records)
+    odd = odd_size(segments_of(layout, fs)) if SEGMENT_SIZE not in settings else ""
+    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings, of_records, odd)
 
 
 class OpenRequest(NamedTuple):

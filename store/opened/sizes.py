@@ -16,6 +16,7 @@ from store.layout import StoreLayout, parse_index_file_name
 from store.structures.index.geometry import geometry_of_size, infer_geometry
 
 _SOME_FILES = 16
+SEGMENT_SIZE = "mappedFileSizeCommitLog"
 _SIZES = (
     "mappedFileSizeConsumeQueue",
     "mappedFileSizeConsumeQueueExt",
@@ -30,7 +31,7 @@ def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
     found: dict[str, object] = {}
     segment_size = usual_size(segments_of(layout, fs))
     if segment_size:
-        found["mappedFileSizeCommitLog"] = segment_size
+        found[SEGMENT_SIZE] = segment_size
     queue_size = usual_size(some_queue_files(layout.consumequeue, fs))
     if queue_size:
         found["mappedFileSizeConsumeQueue"] = queue_size

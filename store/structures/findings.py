@@ -80,6 +80,7 @@ TOPIC_ATTRIBUTE = kind(
     "topics.json gives a topic an attribute that a 5.3 broker refuses at each of its messages",
     Rank.LOSS,
 )
+ODD_SIZE = kind("odd-size", "the only file of the log may be cut or lengthened", is_single=True)
 EMPTY_SEGMENT = kind("empty-segment", "the last file of the log has 0 bytes", Rank.NO_START, is_single=True)
 FOREIGN_FILE = kind("foreign-file", "something in the store's folders that no broker made", Rank.NOTE, is_single=True)
 UNKNOWN_NAME = kind("unknown", "something in the store's root that is not known here", Rank.NOTE, is_single=True)

@@ -177,3 +177,35 @@ def test_messages_that_expired_before_the_log_are_not_lost_again(tmp_path: Path)
     root = copy_store(golden("preblank").folder, tmp_path / "store")
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
     assert start["lost"]["messages"] == 0
+
+
+LONE = [("timer", SEGMENT - 154), ("timer", SEGMENT + 20), ("services", 30000), ("services", SEGMENT + 20)]
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(("name", "size"), LONE)
+def test_a_lone_segment_of_an_odd_length_is_never_called_sound(name: str, size: int, tmp_path: Path) -> None:
+    root = damaged(name, 0, size, tmp_path)
+    assert [one["kind"] for one in rmqctl("--format", "json", "check", store=root).json["findings"]] == ["odd-size"]
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert (start["starts"], [trap["name"] for trap in start["traps"]]) == (True, ["odd-size"])
+    found = doctor(root)
+    assert (found["worst_rank"], plan(found)[0]) == (3, SALVAGE)
+    new = run_plan(root, [SALVAGE])
+    assert rmqctl("--format", "json", "check", store=new).json["finding_count"] == 0
+    assert doctor(new)["message_count"] == found["message_count"]
+
+
+@pytest.mark.parametrize(("given", "kinds"), [(SEGMENT, ["wrong-size"]), (SEGMENT - 154, [])])
+def test_a_given_size_judges_a_lone_segment(given: int, kinds: list[str], tmp_path: Path) -> None:
+    root, told = damaged("timer", 0, SEGMENT - 154, tmp_path), ("--set", f"mappedFileSizeCommitLog={given}")
+    found = rmqctl("--format", "json", *told, "check", store=root).json["findings"]
+    assert [one["kind"] for one in found] == kinds
+    [start] = rmqctl("--format", "json", *told, "simulate", store=root).json["outcomes"]
+    assert (start["starts"], start["traps"]) == (not kinds, [])
+
+
+@needs_refstore
+@pytest.mark.parametrize(("name", "size"), LONE)
+def test_no_real_store_of_another_size_starts_with_it(name: str, size: int, tmp_path: Path) -> None:
+    assert not load(damaged(name, 0, size, tmp_path), LINES[name])["loadOk"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from store.files.numbered import usual_size
+from store.files.numbered import odd_size, usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.wording import amount_is
 from store.structures.findings import (
     EMPTY_SEGMENT,
     FOREIGN_FILE,
     MISSING_SEGMENT,
+    ODD_SIZE,
     WRONG_SIZE,
     Finding,
     effect_on_start,
@@ -23,6 +24,9 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], si
     segments  with those of 0 bytes: only a lost length, not a retention, leaves the name of an expired segment
     size      the expected length of a segment; 0 for that of most segments
     """
+    if not size and (odd := odd_size(segments)):
+        only = next(file for file in segments if file.size)
+        yield Finding(ODD_SIZE, files.name_of(only.path), only.number, detail=odd)
     size = size or usual_size(segments)
     end = segments[0].number if segments else 0
     for file in segments:

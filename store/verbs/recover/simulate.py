@@ -39,6 +39,7 @@ from store.structures.commitlog.start import is_abnormal, starting_segment
 from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
+from store.structures.findings import ODD_SIZE
 from store.structures.registry import names_of, present
 from store.structures.trap import Trap
 from store.verbs.recover.confirm import confirm_offset
@@ -127,6 +128,7 @@ def simulate_start(
             # The loss of the start that follows when the file is removed.
             return replace(refusal, lost=start.lost, log_end=start.log_end, cut_reason=start.cut_reason)
         start.traps += _of_rooms(opened, "traps", opened, start) if start.starts else ()
+        start.traps += [Trap(ODD_SIZE, found.odd_size)] if start.starts and found.odd_size else []
         return start
     except DamagedFile as error:
         return _refused(found, error)

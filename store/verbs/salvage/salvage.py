@@ -18,6 +18,7 @@ from store.broker_line import BrokerLine, broker_line
 from store.config import StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
+from store.files.numbered import odd_size, segments_of
 from store.files.store_reader import StoreReader
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
@@ -32,7 +33,7 @@ from store.opened.delays import (
 )
 from store.opened.detect import detect_line, make_layout
 from store.opened.reach import reach_store
-from store.opened.sizes import assumed_sizes
+from store.opened.sizes import SEGMENT_SIZE, assumed_sizes
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
@@ -209,6 +210,10 @@ def _write_store(
         report.remarks = [*assumed_sizes(layout, config, given, fs), *describe_inferred_delays(config, given)]
         if not gives_delays:
             refuse_mixed_delays(layout, fs)
+        if SEGMENT_SIZE not in given and (odd := odd_size(segments_of(layout, fs))):
+            config = config.with_settings({SEGMENT_SIZE: StoreConfig().mapped_file_size_commit_log})
+            size = config.mapped_file_size_commit_log
+            report.remarks.append(f"{odd}; the new store has the default {SEGMENT_SIZE}={size}")
     walks = 1 + keep_offsets
     numbers = itertools.count()
 

@@ -8,9 +8,14 @@ import pytest
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.commitlog.segment_list import segment_list_findings
-from store.structures.findings import EMPTY_SEGMENT, FOREIGN_FILE, MISSING_SEGMENT, WRONG_SIZE
+from store.structures.findings import EMPTY_SEGMENT, FOREIGN_FILE, MISSING_SEGMENT, ODD_SIZE, WRONG_SIZE
 
 EMPTY = "a 4.9 broker does not start with it, a 5.3 one deletes it"
+
+
+def odd(size: int) -> str:
+    unless = f"unless its mappedFileSizeCommitLog is {size}, no broker starts with it"
+    return f"as few brokers give a segment, and no other file shows the size: {unless}"
 
 
 def segments(*places: tuple[int, int]) -> list[StoredFile]:
@@ -42,13 +47,19 @@ def segments(*places: tuple[int, int]) -> list[StoredFile]:
         ),
         ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
-        ([(0, 99)], 0, []),
+        ([(0, 99)], 99, []),
+        ([(0, 1000)], 0, [(ODD_SIZE, 0, f"1000 bytes, {odd(1000)}")]),
+        ([(0, 1044)], 0, [(ODD_SIZE, 0, f"1044 bytes, {odd(1044)}")]),
+        ([(0, 1024)], 0, []),
+        ([(2048, 1024)], 0, []),
+        ([(1024, 2048)], 0, [(ODD_SIZE, 1024, f"2048 bytes, {odd(2048)}")]),
         ([(0, 100), (100, 0)], 0, [(EMPTY_SEGMENT, 100, f"0 bytes, expected 100; {EMPTY}")]),
         ([(7, 0)], 0, [(EMPTY_SEGMENT, 7, f"0 bytes; {EMPTY}")]),
         (
             [(0, 0), (100, 100)],
             0,
             [
+                (ODD_SIZE, 100, f"100 bytes, {odd(100)}"),
                 (WRONG_SIZE, 0, "0 bytes, expected 100; no broker starts with it"),
                 (MISSING_SEGMENT, 0, "the log goes from 0 to 100: 100 bytes are not there"),
             ],
