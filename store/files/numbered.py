@@ -44,7 +44,7 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
 
 
 def usual_size(files: Iterable[Entry | StoredFile]) -> int:
-    """Return the most frequent length above 0, else 0.
+    """Return the most frequent length above 0, the larger of two, else 0.
 
     The distance to the next file counts as one more file of that length: names of segments and queue files are offsets.
     Loading the folder reports wrong lengths.
@@ -55,13 +55,13 @@ def usual_size(files: Iterable[Entry | StoredFile]) -> int:
     for number, following in pairwise(numbers):
         if number is not None and following is not None and following - number in counts:
             counts[following - number] += 1
-    return max(counts, key=counts.__getitem__, default=0)
+    return max(counts, key=lambda size: (counts[size], size), default=0)
 
 
 def odd_size(files: Iterable[Entry | StoredFile]) -> str:
-    """Describe the length of a log's only file with bytes if few brokers give a segment that length, else return "".
+    """Describe the length of a log's only file with bytes if few brokers give a segment that length.
 
-    An empty file at its end shows that the length is right.
+    Return an empty text for other lengths, and if an empty file at its end shows that the length is right.
     """
     sizes = {parse_segment_name(PurePath(file.path).name) or 0: file.size for file in files}
     written = [number for number, size in sizes.items() if size]

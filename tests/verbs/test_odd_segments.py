@@ -209,3 +209,31 @@ def test_a_given_size_judges_a_lone_segment(given: int, kinds: list[str], tmp_pa
 @pytest.mark.parametrize(("name", "size"), LONE)
 def test_no_real_store_of_another_size_starts_with_it(name: str, size: int, tmp_path: Path) -> None:
     assert not load(damaged(name, 0, size, tmp_path), LINES[name])["loadOk"]
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(
+    ("name", "which", "size", "lost", "saved"),
+    [
+        ("normal", 0, 0, 224, 251),
+        ("normal", 1, 0, 222, 253),
+        ("normal", 0, SEGMENT + 20, 0, 500),
+        ("normal", 1, SEGMENT + 20, 0, 500),
+        ("normal5", 1, SEGMENT + 20, 0, 500),
+        ("normal", -1, 30000, 0, 500),
+        ("normal", 0, 30000, 123, 364),
+    ],
+)
+def test_a_salvage_counts_what_the_file_lost_and_nothing_else(
+    name: str, which: int, size: int, lost: int, saved: int, tmp_path: Path
+) -> None:
+    report = rmqctl("--format", "json", "salvage", store=damaged(name, which, size, tmp_path)).json
+    assert (report["lost_messages"], report["saved_records"]) == (lost, saved)
+
+
+def test_written_bytes_past_the_end_of_a_segment_are_no_part_of_its_blank(tmp_path: Path) -> None:
+    root = damaged("normal", 1, SEGMENT, tmp_path)
+    with (root / "commitlog" / f"{SEGMENT:020d}").open("ab") as file:
+        file.write(b"x" * 200)
+    [gap] = rmqctl("--format", "json", "salvage", store=root).json["gaps"]
+    assert (gap["log_offset"], gap["size_bytes"]) == (130867, 205)

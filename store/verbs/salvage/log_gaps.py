@@ -88,10 +88,10 @@ class LogCoverage:
         """Log offset after the last covered byte, -1 without one."""
         return max((one.stop for one in self._covered), default=-1)
 
-    def gaps(self, sources: Sequence[PlacedSource], end: int) -> list[Gap]:
-        """Run steps 2 and 3. `end` is the log's end."""
+    def gaps(self, sources: Sequence[PlacedSource], first: int, end: int) -> list[Gap]:
+        """Run steps 2 and 3. The log goes from `first` to `end`."""
         found: list[Gap] = []
-        at = min((start for source, start in sources if source.stop), default=end)
+        at = first
         before: _Covered | None = None
         for covered in sorted(self._covered, key=lambda one: one.start):
             if covered.start - at >= RECORD_MIN_SIZE:

@@ -40,7 +40,7 @@ from store.verbs.recover.lost import LossReport
 from store.verbs.salvage.derived_files import DerivedFiles
 from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
-from store.verbs.salvage.log_gaps import Gap, LogCoverage
+from store.verbs.salvage.log_gaps import Gap, LogCoverage, PlacedSource
 from store.verbs.salvage.losses import LostOps, SalvageLosses
 from store.verbs.salvage.new_store import NewStore, OnProgress, Salvaged, write_new_store
 from store.verbs.salvage.sources import config_of, find_sources, is_store_root
@@ -68,7 +68,7 @@ class SalvageReport:
     lost              messages that the target does not get
     lost_ops          lost messages that may be op records of saved half messages
     unread_offsets    why the consumer offsets can't be read: nothing counts as unconsumed then
-    first_log_offset  of the first file, -1 without one
+    first_log_offset  of the first file, -1 without a record
     units_before      queue units of records before it
     new_store         the written store; None for another target
     unknown_ends      queues whose next queue offset the new store takes from its records alone
@@ -283,9 +283,11 @@ def salvage_runs(
         on_progress(done, in_all)
     segment_size = max((source.window.size for source, _ in sources), default=0)
     covered = coverage.covered_end
-    report.gaps = coverage.gaps(sources, evidence.log_end(covered, coverage.end, segment_size))
+    log_end = evidence.log_end(covered, coverage.end, segment_size)
+    if report.files:
+        report.first_log_offset = _first_offset(sources, reader)
+        report.gaps = coverage.gaps(sources, report.first_log_offset, log_end)
     report.skipped = coverage.unlisted(report.gaps)
-    report.first_log_offset = min((start for source, start in sources if source.stop), default=-1)
     consumed: ConsumerOffsets = {}
     try:
         if is_root:
@@ -295,6 +297,15 @@ def salvage_runs(
     report.lost = losses.report(report.gaps, report.torn, covered, evidence, consumed)
     report.lost_ops = losses.ops(report.lost)
     report.units_before = evidence.units_before(report.first_log_offset)
+
+
+def _first_offset(sources: Sequence[PlacedSource], reader: StoreReader | None) -> int:
+    """Return the start of the first file, also of one of zeros or 0 bytes.
+
+    Expired records take their file along.
+    """
+    empty = [file.number for file in reader.segments(with_empty=True) if not file.size] if reader is not None else []
+    return min([*(start for _, start in sources), *empty])
 
 
 def next_offsets_of(

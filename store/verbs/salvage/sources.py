@@ -11,6 +11,7 @@ import numpy as np
 from store.config import NAMED_QUEUES, StoreConfig
 from store.errors import NotAStore
 from store.files.filesystem import Entry, Filesystem
+from store.files.numbered import usual_size
 from store.files.segment_folders import find_member_logs
 from store.files.store_reader import StoreReader
 from store.layout import parse_segment_name
@@ -26,11 +27,12 @@ def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[
 
     Files without a log offset in a record or in the name are left out. NotAStore if there is nothing to read.
     """
-    sources = [open_source(entry.path, fs) for entry in _files_at(path, fs, logs)]
+    entries = _files_at(path, fs, logs)
+    sources = [open_source(entry.path, fs) for entry in entries]
     found = [(source, find_start(source)) for source in sources]
     placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
-    # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
-    size = max((source.window.size for source in sources), default=0)
+    # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle; a larger one got some.
+    size = usual_size(entries)
     return [(replace(source, limit=start + size), start) for source, start in placed]
 
 

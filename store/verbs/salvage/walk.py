@@ -134,9 +134,15 @@ class _Walk:
         return replace(self._source.window, file_start=self._start + self._shift)
 
     def _is_last_blank(self, blank: Blank) -> bool:
-        """Return whether a blank reaches the end of the file or of its segment. Other blanks are damage."""
-        in_segment = self._log_limit() - self._start - self._shift - blank.position
-        return blank.declared_size in (self._source.window.size - blank.position, in_segment)
+        """Return whether a blank reaches the end of the file or of its segment. Other blanks are damage.
+
+        Zeros may follow the segment's end in a file that got longer.
+        """
+        if blank.declared_size == self._source.window.size - blank.position:
+            return True
+        limit = self._source.limit or self._start + self._source.window.size
+        in_segment = limit - self._start - self._shift - blank.position
+        return blank.declared_size == in_segment and self._source.stop <= blank.position + in_segment
 
     def _graded(self, run: Run) -> Iterator[SalvagedRun]:
         """Yield the records of a run, split at each change of the shift.

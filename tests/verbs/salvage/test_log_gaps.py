@@ -36,7 +36,7 @@ def gaps(covered: list[tuple[str, int, int]], sources: list[PlacedSource], end: 
         coverage.add_run(run(file, start, stop, int(file)))
     for one in skipped:
         coverage.add_skipped(one)
-    return coverage.gaps(sources, end)
+    return coverage.gaps(sources, min((start for one, start in sources if one.stop), default=end), end)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_gap_goes_on_in_the_file_whose_records_reached_it_first() -> None:
     coverage.add_run(run(A, 0, 500, -20))
     coverage.add_run(run(B, 300, 500, 300))
     coverage.add_run(run(A, 700, SIZE, -20))
-    assert coverage.gaps([source(0)], SIZE) == [Gap(A, 520, 500, 700, "bytes were removed from the file")]
+    assert coverage.gaps([source(0)], 0, SIZE) == [Gap(A, 520, 500, 700, "bytes were removed from the file")]
 
 
 def test_a_gap_after_a_blank_or_in_a_shifted_file_has_its_place_there() -> None:
@@ -151,6 +151,6 @@ def test_a_gap_after_a_blank_or_in_a_shifted_file_has_its_place_there() -> None:
     coverage.add_run(run(A, 0, 500, 0))
     coverage.add_blank(BlankEnd(A, 520, 500, 100))
     coverage.add_run(run(B, 1000, 1500, 980))
-    found = coverage.gaps([source(0), source(1000)], 2000)
+    found = coverage.gaps([source(0), source(1000)], 0, 2000)
     reason = "bytes were removed from the file"
     assert found == [Gap(A, 620, 600, 1000, reason), Gap(B, 520, 1500, 2000, reason)]
