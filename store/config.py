@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from store.errors import BadRequest, StoreIOError, quoted
+from store.errors import BadRequest, StoreIOError, WrongKind, quoted, shown
 from store.setting_values import (
     MAX_INT,
     MAX_LONG,
     SettingValue,
+    check_type,
     check_value,
     convert_value,
     parse_delay_levels,
@@ -192,9 +193,7 @@ class StoreConfig:
     delete_when: str = _setting("04", "hours of the day in which expired segments go")
     file_reserved_time: int = _setting(72, "hours that a segment is kept")
     disk_max_used_space_ratio: int = _setting(
-        75,
-        "% of the partition above which expired segments go; 10 to 95, others are taken as those",
-        least=-MAX_INT - 1,
+        75, "% of the partition above which expired segments go; 10 to 95, others are taken as those", least=~MAX_INT
     )
     disk_space_warning_level_ratio: int = _setting(90, "% of the partition above which puts are refused", most=100)
     disk_space_clean_forcibly_ratio: int = _setting(
@@ -211,8 +210,11 @@ class StoreConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            rules = field.metadata
-            check_value(_camel(field.name), getattr(self, field.name), rules["choices"], rules["least"], rules["most"])
+            name, rules, value = _camel(field.name), field.metadata, getattr(self, field.name)
+            if value is not field.default:
+                value = check_type(name, _type_name(field), value)
+                object.__setattr__(self, field.name, value)
+            check_value(name, value, rules["choices"], rules["least"], rules["most"])
         parse_delay_levels(self.message_delay_level)
         parse_hours(self.delete_when)
         index_size = _INDEX_SLOT_SIZE * self.max_hash_slot_num + _INDEX_ENTRY_SIZE * self.max_index_num
@@ -222,8 +224,7 @@ class StoreConfig:
                 f"{_INDEX_HEADER_SIZE + index_size} bytes, the limit is {MAX_INT}"
             )
         # The broker's getter rounds a queue file up to whole units.
-        unit = CONSUME_QUEUE_UNIT_SIZE
-        rounded = -(-self.mapped_file_size_consume_queue // unit) * unit
+        rounded = -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_UNIT_SIZE) * CONSUME_QUEUE_UNIT_SIZE
         object.__setattr__(self, "mapped_file_size_consume_queue", rounded)
 
     @property
@@ -278,10 +279,7 @@ class StoreConfig:
         return {name: value for name, (value, default) in values.items() if name in given or value != default}
 
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
-        """Return a copy with settings by RocketMQ name (`mappedFileSizeCommitLog`).
-
-        Text is converted to the field's type.
-        """
+        """Return a copy with settings by RocketMQ name (`mappedFileSizeCommitLog`); text is converted."""
         if not settings:
             return self
         values: dict[str, Any] = {**check_settings(settings)}
@@ -357,16 +355,21 @@ def check_settings(settings: Mapping[str, object], source: str | Path | None = N
     for name in settings:
         if name not in types:
             raise _unknown(name, source)
-    return {name: convert_value(name, types[name], value) for name, value in settings.items()}
+    return {
+        name: None if one is None and all_settings()[name].default is None else convert_value(name, types[name], one)
+        for name, one in settings.items()
+    }
 
 
-def _unknown(name: str, source: str | Path | None) -> BadRequest:
+def _unknown(name: object, source: str | Path | None) -> BadRequest:
+    if not isinstance(name, str):
+        return WrongKind(f"the name of a setting is not text: {shown(name)}", file=source)
     lower = {known.lower(): known for known in all_settings()}
     nearest = next(iter(difflib.get_close_matches(name.lower(), lower)), None)
     hint = f"did you mean {lower[nearest]}?" if nearest else None
     code = None if nearest else "unknown-setting"
-    shown = name if name.isidentifier() and quoted(name) == repr(name) else quoted(name)
-    return BadRequest(f"RocketMQ has no setting {shown}", file=source, hint=hint, code=code)
+    as_given = name if name.isidentifier() and quoted(name) == repr(name) else quoted(name)
+    return BadRequest(f"RocketMQ has no setting {as_given}", file=source, hint=hint, code=code)
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:

@@ -6,9 +6,10 @@ import functools
 import math
 import os
 import re
-from typing import cast
+from operator import index
+from pathlib import PurePath
 
-from store.errors import BadRequest
+from store.errors import BadRequest, WrongKind, shown
 
 SettingValue = str | int | float | bool | None
 
@@ -21,7 +22,7 @@ MAX_DELAY_MS = 1 << 61
 _MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
 _HOUR = re.compile(r"0{0,8}(?:[0-9]|1[0-9]|2[0-3])")
 _INT = re.compile(r"[+-]?[0-9]+")
-_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text"}
 
 
 @functools.cache
@@ -55,13 +56,28 @@ def check_value(name: str, value: object, choices: tuple[str, ...], least: int, 
     if choices and value not in choices:
         raise BadRequest(f"{name} is {', '.join(choices[:-1])} or {choices[-1]}, not {str(value)[:40]}")
     if type(value) is int and not least <= value <= most:
-        raise BadRequest(f"{name} lies between {least} and {most}, not {str(value)[:40]}")
+        raise BadRequest(f"{name} lies between {least} and {most}, not {shown(value)}")
+
+
+def check_type(name: str, type_name: str, value: object) -> SettingValue:
+    """Return a value of a setting's type; WrongKind, naming the setting, for another one."""
+    if type_name == "str" and isinstance(value, str | PurePath):
+        return str(value)
+    if isinstance(value, bool):
+        if type_name == "bool":
+            return value
+    elif type_name == "int" and hasattr(value, "__index__"):
+        return index(value)
+    # Infinity and NaN minus themselves are NaN.
+    elif type_name == "float" and isinstance(value, int | float) and value - value == 0:
+        return value
+    raise WrongKind(f"setting {name} needs {_WANTED[type_name]}, not {shown(value)}")
 
 
 def convert_value(name: str, type_name: str, value: object) -> SettingValue:
-    """Parse a text as its type; BadRequest, naming the setting, for another text."""
+    """Parse a text as its type; BadRequest, naming the setting, for another text, WrongKind for no text."""
     if not isinstance(value, str):
-        return cast(SettingValue, value)
+        return check_type(name, type_name, value)
     text = value.strip()
     try:
         if type_name == "bool":

@@ -10,11 +10,12 @@ import pytest
 
 from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_line
 from store.config import LOG_PATHS, StoreConfig, _camel, all_settings, check_settings, read_broker_conf
-from store.errors import BadRequest
+from store.errors import BadRequest, WrongKind
 from store.setting_values import (
     MAX_DELAY_MS,
     MAX_INT,
     MAX_LONG,
+    check_type,
     check_value,
     convert_value,
     parse_delay_levels,
@@ -407,9 +408,71 @@ def test_a_wrong_value_is_shown_by_its_first_40_characters(text: str) -> None:
         parse_hours(text)
 
 
-def test_a_number_out_of_range_is_shown_by_its_first_40_digits() -> None:
-    with pytest.raises(BadRequest, match=f"^n lies between 0 and 7, not {'9' * 40}$"):
-        check_value("n", int("9" * 41), (), 0, 7)
+@pytest.mark.parametrize(
+    ("zeros", "said"), [(38, "1" + "0" * 38), (39, "a number of 130 bits"), (5000, "a number of 16610 bits")]
+)
+def test_a_number_out_of_range_is_shown_by_its_size_if_it_is_long(zeros: int, said: str) -> None:
+    with pytest.raises(BadRequest, match=f"^n lies between 0 and 7, not {said}$"):
+        check_value("n", 10**zeros, (), 0, 7)
+
+
+NUMBER, TEXT, FLAG = "a whole number", "a text", "true or false"
+
+
+@pytest.mark.parametrize(("name", "value", "wanted"), [
+    *(("mappedFileSizeCommitLog", value, NUMBER) for value in (0.5, True, 65536.0, None, b"1024", [1024])),
+    *(("maxMessageSize", value, NUMBER) for value in (1.0, False, None)),
+    *(("haListenPort", value, NUMBER) for value in (10912.0, True, b"1")),
+    *(("messageDelayLevel", value, TEXT) for value in (5, None, b"1s", ["1s"], True)),
+    *(("storePathCommitLog", value, TEXT) for value in (5, b"/data")),
+    *(("flushCommitLogTimed", value, FLAG) for value in (None, 1, 0, 0.0, b"true")),
+    *(("transRocksDBEnable", value, FLAG) for value in (1, 0)),
+    *(("haMaxTimeSlaveNotCatchup", value, NUMBER) for value in (0.5, True)),
+    ("diskFallRecorded", None, FLAG),
+])  # fmt: skip
+def test_a_value_of_a_wrong_kind_is_refused_by_the_settings_name(name: str, value: object, wanted: str) -> None:
+    with pytest.raises(WrongKind) as refused:
+        StoreConfig().with_settings({name: value})
+    assert str(refused.value) == f"setting {name} needs {wanted}, not {value!r}"
+
+
+@pytest.mark.parametrize("name", [5, None, b"brokerRole"])
+def test_the_name_of_a_setting_is_text(name: object) -> None:
+    with pytest.raises(WrongKind) as refused:
+        StoreConfig().with_settings({name: 1})  # type: ignore[dict-item]
+    assert str(refused.value) == f"the name of a setting is not text: {name!r}"
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("mapped_file_size_commit_log", "1024"), ("mapped_file_size_commit_log", 0.5), ("store_type", None),
+    ("check_crc_on_recover", 1), ("broker_role", 5),
+])  # fmt: skip
+def test_a_field_of_a_wrong_kind_is_refused(field: str, value: object) -> None:
+    with pytest.raises(WrongKind, match=f"^setting {_camel(field)} needs .*, not {value!r}$"):
+        StoreConfig(**{field: value})  # type: ignore[arg-type]
+
+
+class Eight:
+    def __index__(self) -> int:
+        return 8
+
+
+@pytest.mark.parametrize(("name", "value", "taken"), [
+    ("maxMessageSize", Eight(), 8), ("maxMessageSize", " 8 ", 8), ("maxMessageSize", 0, 0),
+    ("storePathCommitLog", Path("/data/log"), "/data/log"), ("transRocksDBEnable", None, None),
+    ("transRocksDBEnable", False, False), ("haMaxTimeSlaveNotCatchup", 1, 1),
+])  # fmt: skip
+def test_a_value_of_the_settings_kind_is_taken(name: str, value: object, taken: object) -> None:
+    assert check_settings({name: value}) == {name: taken}
+
+
+@pytest.mark.parametrize(("value", "is_number"), [
+    (0.5, True), (1, True), (1 << 2000, True), (True, False), (float("nan"), False), (float("inf"), False),
+    (None, False), (b"1", False),
+])  # fmt: skip
+def test_a_ratio_is_a_finite_number(value: object, is_number: bool) -> None:
+    with nullcontext() if is_number else pytest.raises(WrongKind, match=r"^setting n needs a number, not "):
+        assert check_type("n", "float", value) == value
 
 
 @pytest.mark.parametrize(("text", "reason"), [("a\0b", "holds a zero byte"), ("a\ud800", "holds half of a character")])

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING
 
-from store.errors import BadRequest, WrongKind, quoted
+from store.errors import BadRequest, WrongKind, quoted, shown
 from store.formats.java import INT_MAX
 from store.formats.properties import DELAY, KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TAGS, UNIQ_KEY
 
 if TYPE_CHECKING:
     from store.formats.message import Message
 
-_MOST_SHOWN = 40
 _INTS = ("queue_id", "flag", "sys_flag", "reconsume_times")
 _ARGUMENTS = {KEYS: "keys", TAGS: "tags", UNIQ_KEY: "uniq_key", DELAY: "delay_level"}
 """The arguments of a message that become properties."""
@@ -54,10 +53,10 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
     """Return a signed integer of `bits` bits that is at least `least`; else raise."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise WrongKind(f"{name} is not a whole number: {_shown(value)}")
+            raise WrongKind(f"{name} is not a whole number: {shown(value)}")
         value = index(value)
     if not -1 << bits - 1 <= value < 1 << bits - 1:
-        raise BadRequest(f"{name} does not fit in {bits} bits: {_shown(value)}")
+        raise BadRequest(f"{name} does not fit in {bits} bits: {shown(value)}")
     if least is not None and value < least:
         raise BadRequest(f"{name} is less than {least}: {value}")
     return value
@@ -87,7 +86,7 @@ def check_property(name: str, value: object) -> str:
 def check_text(name: str, value: object) -> str:
     """Return a text that can be encoded in UTF-8; else raise."""
     if not isinstance(value, str):
-        raise WrongKind(f"{name} is not text: {_shown(value)}")
+        raise WrongKind(f"{name} is not text: {shown(value)}")
     # ASCII has no surrogates, and isascii is fast.
     if not value.isascii():
         try:
@@ -102,14 +101,14 @@ def join_texts(name: str, values: object, separator: str) -> str:
     if isinstance(values, str):
         return values
     if not isinstance(values, Iterable):
-        raise WrongKind(f"{name} is not a list of texts: {_shown(values)}")
+        raise WrongKind(f"{name} is not a list of texts: {shown(values)}")
     return separator.join(check_text(name, value) for value in values)
 
 
 def check_flag(name: str, value: object) -> bool:
     """Return a bool; else raise."""
     if not isinstance(value, bool):
-        raise WrongKind(f"{name} is neither true nor false: {_shown(value)}")
+        raise WrongKind(f"{name} is neither true nor false: {shown(value)}")
     return value
 
 
@@ -150,16 +149,8 @@ def check_bytes(name: str, value: object) -> None:
 def check_host(name: str, value: object) -> None:
     """Raise unless the value is an address of 4 or 16 bytes with a port of 32 bits."""
     if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not bytes:
-        raise WrongKind(f"{name} is not a host: {_shown(value)}")
+        raise WrongKind(f"{name} is not a host: {shown(value)}")
     if len(value[0]) not in _ADDRESS_SIZES:
         raise BadRequest(f"{name} has an address of {len(value[0])} bytes, not 4 or 16")
     if type(value[1]) is not int or not 0 <= value[1] <= INT_MAX:
         check_number(f"the port of {name}", value[1])
-
-
-def _shown(value: object) -> str:
-    # Python refuses to format a number of more than 4300 digits.
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
