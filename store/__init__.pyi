@@ -42,8 +42,8 @@ from store.structures.findings import Finding as Finding
 from store.structures.get_result import GetResult as GetResult
 from store.structures.get_result import GetStatus as GetStatus
 from store.structures.get_result import MessageFilter as MessageFilter
-from store.verbs.check.check import CheckOptions as CheckOptions
 from store.verbs.check.check import check as check
+from store.verbs.check.options import CheckOptions as CheckOptions
 from store.verbs.clean.plan import plan_cleaning as plan_cleaning
 from store.verbs.find.find import find as find
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets as plan_delay_offsets

@@ -274,8 +274,7 @@ class StoreConfig:
 
     def changed_settings(self, given: Container[str] = ()) -> dict[str, object]:
         """Return the settings named in `given` and those not at their default, by RocketMQ name."""
-        fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
-        values = {name: (getattr(self, field), _DEFAULTS[field]) for name, field in fields.items()}
+        values = {name: (getattr(self, field), _DEFAULTS[field]) for name, field in _FIELDS.items()}
         return {name: value for name, (value, default) in values.items() if name in given or value != default}
 
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
@@ -283,8 +282,7 @@ class StoreConfig:
         if not settings:
             return self
         values: dict[str, Any] = {**check_settings(settings)}
-        fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
-        return dataclasses.replace(self, **{fields[name]: value for name, value in values.items() if name in fields})
+        return dataclasses.replace(self, **{_FIELDS[name]: one for name, one in values.items() if name in _FIELDS})
 
 
 # The table of all settings.
@@ -349,6 +347,8 @@ _WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
 
 def check_settings(settings: Mapping[str, object], source: str | Path | None = None) -> dict[str, SettingValue]:
     """Convert the values; BadRequest with `source` for an unknown name or a value of a wrong type."""
+    if not isinstance(settings, Mapping):
+        raise WrongKind(f"settings is not a Mapping, but {type(settings).__name__}")
     types = {_camel(f.name): _type_name(f) for f in dataclasses.fields(StoreConfig)}
     if not settings.keys() <= types.keys():
         types = {name: setting.type for name, setting in all_settings().items()}
@@ -366,8 +366,7 @@ def _unknown(name: object, source: str | Path | None) -> BadRequest:
         return WrongKind(f"the name of a setting is not text: {shown(name)}", file=source)
     lower = {known.lower(): known for known in all_settings()}
     nearest = next(iter(difflib.get_close_matches(name.lower(), lower)), None)
-    hint = f"did you mean {lower[nearest]}?" if nearest else None
-    code = None if nearest else "unknown-setting"
+    hint, code = (f"did you mean {lower[nearest]}?", None) if nearest else (None, "unknown-setting")
     as_given = name if name.isidentifier() and quoted(name) == repr(name) else quoted(name)
     return BadRequest(f"RocketMQ has no setting {as_given}", file=source, hint=hint, code=code)
 
@@ -398,3 +397,4 @@ def _camel(name: str) -> str:
 
 
 _ACRONYMS = {"crc": "CRC", "db": "DB", "cq": "CQ", "ip1": "IP1"}
+_FIELDS = {_camel(field.name): field.name for field in dataclasses.fields(StoreConfig)}

@@ -24,13 +24,13 @@ def quoted(text: str, most: int = 60) -> str:
     return repr(text) if len(text) <= most else f"{text[:most]!r}…"
 
 
-def shown(value: object, most: int = 40) -> str:
-    """Return a value of any kind for a message; cut after `most` characters."""
+def shown(value: object) -> str:
+    """Return a value of any kind for a message; cut after 40 characters."""
     # Python refuses to format a number of more than 4300 digits.
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 class StoreError(Exception):

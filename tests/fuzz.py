@@ -40,7 +40,8 @@ from store.setting_values import parse_delay_levels, parse_hours
 from store.structures.commitlog.scan import ScanRules, scan_segment
 from store.structures.index.geometry import geometry_of
 from store.structures.tables.fastjson import parse_fastjson
-from store.verbs.check.check import CheckOptions, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions
 from tests.fuzzed_files import EVERY, FILE_EVERY, FILES
 from tests.fuzzed_peers import PEERS
 from tests.fuzzed_stores import STORE_EVERY, STORES

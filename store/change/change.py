@@ -28,6 +28,7 @@ from store.files import lost_pages
 from store.files.durable import sync_files
 from store.files.filesystem import Filesystem
 from store.files.scratch import is_in_scratch
+from store.formats.given import check_call, check_flag, check_path
 
 R = TypeVar("R", bound=PlanReport)
 R_co = TypeVar("R_co", bound=PlanReport, covariant=True)
@@ -124,7 +125,12 @@ class Change(Generic[R_co]):
         keep        False deletes the removed files after the change is complete
         Raises StoreIOError after all finished actions have been rolled back, as after an interrupt.
         """
-        folder = quarantine or quarantine_folder(self.root)
+        if quarantine is not None:
+            check_path("quarantine", quarantine)
+        check_flag("keep", keep)
+        if on_action is not None:
+            check_call("on_action", on_action)
+        folder = Path(quarantine or quarantine_folder(self.root))
         with self.until_closed:
             change_id = self._carry_out(folder, on_action)
             if keep or change_id is None:

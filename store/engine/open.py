@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from store.errors import WrongKind
+from store.config import StoreConfig
+from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.formats.given import check_flag, check_kind, check_text
 from store.kernels.native import clock_ms
+from store.opened.arguments import checks_arguments
 from store.opened.detect import OpenRequest, make_layout
 from store.opened.reach import reach_store
 from store.reading.message_store import MessageStore
@@ -77,6 +78,7 @@ def open_store(
 ) -> WritableStore: ...
 
 
+@checks_arguments
 def open_store(
     root: str | Path,
     *,
@@ -126,12 +128,6 @@ def open_store(
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError. TypeError for an unknown
     option, or an option of the other way of opening.
     """
-    _check_kinds(
-        {"read_only": read_only, "recover": recover, "force_empty_log": force_empty_log, "as_is": as_is},
-        {"compat": compat, "listen": listen, "master": master},
-        settings,
-        services,
-    )
     if read_only:
         _refuse(
             "writing (read_only=False)",
@@ -152,6 +148,8 @@ def open_store(
     from store.engine.ha.link import Address
     from store.engine.open_for_writing import WritingOpener
 
+    if master is not None and StoreConfig().with_settings(settings or {}).broker_role != "SLAVE":
+        raise BadRequest("master is given, and the setting brokerRole is not SLAVE")
     slaves, followed = (Address.parse(text) if text is not None else None for text in (listen, master))
     return WritingOpener(request, recover, force_empty_log, slaves, followed).open(services)
 
@@ -161,17 +159,3 @@ def _refuse(way: str, **others: object) -> None:
     given = [name for name, value in others.items() if value is not None and value is not False]
     if given:
         raise TypeError(f"{min(given)!r} is an option of open_store() for {way}")
-
-
-def _check_kinds(
-    flags: Mapping[str, object], texts: Mapping[str, object], settings: object, services: Collection[str] | None
-) -> None:
-    """Raise WrongKind for an option of a wrong kind, before a store is created."""
-    for name, value in flags.items():
-        check_flag(name, value)
-    for name, value in texts.items():
-        check_text(name, "" if value is None else value)
-    check_kind("settings", {} if settings is None else settings, Mapping)
-    # Each letter of a text would be a service.
-    if isinstance(services, str) or not isinstance(services or (), Collection):
-        raise WrongKind(f"services is not a collection of names, but {type(services).__name__}")

@@ -78,6 +78,10 @@ class WritingOpener:
     def open(self, services: Collection[str] | None) -> WritableStore:
         """Return the store, with a broker's services if some are given."""
         layout, fs = self.request.layout, self.request.fs
+        if services is not None:
+            from store.engine.services.served_store import named_services
+
+            named_services(services)
         _refuse_other_kinds(self.request.settings)
         if is_absent_or_empty(layout, fs):
             made = fs.make_folder(layout.root)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import StoreClosed
-from store.formats.given import check_flag
+from store.formats.given import check_call, check_flag
 from store.formats.message import Message
 from store.formats.properties import says_no_wait
 from store.formats.run import Int64Array, Stretch
@@ -75,6 +75,7 @@ class WritableStore(MessageStore, LiveStore):
 
     def add_listener(self, listener: MessageArrivingListener) -> None:
         """Call `listener` for every later message, once it can be got."""
+        check_call("arriving of listener", getattr(listener, "arriving", None))
         self._services.arrivals.add(listener)
 
     def get(
@@ -139,6 +140,7 @@ class WritableStore(MessageStore, LiveStore):
         Call it from one thread: a concurrent put may get the same store time.
         """
         check_flag("as_stored", as_stored)
+        check_flag("waits", waits)
         refusal = self._refusal()
         if refusal is not None:
             return refusal

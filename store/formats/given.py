@@ -5,8 +5,11 @@ A wrong kind raises WrongKind, a wrong value of the right kind BadRequest. Both 
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from store.errors import BadRequest, WrongKind, quoted, shown
@@ -60,6 +63,34 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
     if least is not None and value < least:
         raise BadRequest(f"{name} is less than {least}: {value}")
     return value
+
+
+def check_real(name: str, value: object, least: float = 0, most: float = math.inf) -> None:
+    """Raise unless the value is a number in least..most."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WrongKind(f"{name} is not a number: {shown(value)}")
+    # A NaN is in no range.
+    if not least <= value <= most:
+        raise BadRequest(f"{name} is not in {least}..{most}: {shown(value)}")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise unless the value is a path, as text or pathlib's, that a file can have."""
+    if not isinstance(value, str | PurePath):
+        raise WrongKind(f"{name} is not a path: {shown(value)}")
+    text = str(value)
+    if "\0" in text:
+        raise BadRequest(f"{name} holds a zero byte: {quoted(text)}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise BadRequest(f"a lone surrogate in {name}: {quoted(text)}") from None
+
+
+def check_call(name: str, value: object) -> None:
+    """Raise WrongKind for a value that cannot be called."""
+    if not callable(value):
+        raise WrongKind(f"{name} cannot be called: it is {type(value).__name__}")
 
 
 def check_kind(name: str, value: object, kind: type) -> None:

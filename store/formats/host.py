@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from store.errors import BadRequest
+from store.formats.given import check_bytes, check_text
 
 _TEXT = re.compile(r"\[?([0-9a-fA-F.:]+)\]?:(-?[0-9]+)")
 IPV4_HOST_SIZE = 4 + 4
@@ -25,9 +26,13 @@ class Host(NamedTuple):
     port: int
 
     @classmethod
-    @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> Host:
         """Parse `127.0.0.1:10911` or `[::1]:10911`."""
+        return cls._parse(check_text("host", text))
+
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def _parse(cls, text: str) -> Host:
         found = _TEXT.fullmatch(text)
         try:
             # A record has no room for a zone such as %eth0, so the pattern has none.
@@ -42,6 +47,9 @@ class Host(NamedTuple):
     @lru_cache(maxsize=4096)
     def decode(cls, data: bytes) -> Host:
         """Decode the 8 or 20 bytes of a record."""
+        check_bytes("data", data)
+        if len(data) not in (IPV4_HOST_SIZE, IPV6_HOST_SIZE):
+            raise BadRequest(f"data is not a host of 8 or 20 bytes, but of {len(data)}")
         return cls(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
 
     def encode(self) -> bytes:

@@ -23,6 +23,7 @@ from store.files.overlay import Overlay
 from store.files.scratch import Scratch
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
+from store.opened.arguments import checks_arguments
 from store.opened.detect import find_store, make_layout, refuse_links, refuse_unchangeable, require_store
 from store.opened.opened_store import OpenedStore, foreign_only
 from store.opened.reach import reach_store
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     _PlanByPath = Callable[Concatenate[OpenedStore | str | Path, P], Change[R]]
 
 
+@checks_arguments
 @contextlib.contextmanager
 def staged_store(
     root: str | Path,
@@ -79,6 +81,7 @@ def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P,
     refuse = foreign_only(lambda error: None) if passes_foreign else None
 
     def decorate(plan: _Plan[P, R]) -> _PlanByPath[P, R]:
+        @checks_arguments
         @functools.wraps(plan)
         def plan_at(store: OpenedStore | str | Path, /, *args: P.args, **options: P.kwargs) -> Change[R]:
             if isinstance(store, OpenedStore):

@@ -26,6 +26,7 @@ from store.formats.index_page import TAGS_TYPE
 from store.formats.message import StoredMessage
 from store.formats.wording import amount
 from store.layout import StoreLayout
+from store.opened.arguments import checks_arguments
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
@@ -143,6 +144,8 @@ class MessageStore(ReadableStore):
         DamagedRecord if the bytes are no record.
         """
         check_number("log_offset", log_offset, 64)
+        if size is not None:
+            check_number("size", size, least=0)
         with self._current.reading() as opened:
             return _lookup(opened.log, log_offset, size)
 
@@ -278,6 +281,7 @@ class MessageStore(ReadableStore):
         """The opened file sets, only for the engine: they change between releases, and a refresh closes them."""
         return self._current.opened
 
+    @checks_arguments
     def delays(self, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
         """Return the delay levels in use, and every delayed message, as of `time_ms`."""
         from store.structures.delayoffsets.review import review_delays
@@ -285,6 +289,7 @@ class MessageStore(ReadableStore):
         with self._current.reading() as opened:
             return review_delays(opened, time_ms)
 
+    @checks_arguments
     def timers(self, time_ms: int) -> TimerReview:
         """Return the state of every timer message (5.x) at `time_ms`."""
         from store.structures import review_timers
@@ -292,6 +297,7 @@ class MessageStore(ReadableStore):
         with self._current.reading() as opened:
             return review_timers(opened, time_ms)
 
+    @checks_arguments
     def locate(self, log_offset: int, size: int = 0) -> tuple[Path, int]:
         """Return the segment file and the position in it of a log offset.
 

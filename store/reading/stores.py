@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 from store.errors import BadRequest, quoted
 from store.formats.java import LONG_MAX
 from store.formats.message import Message, StoredMessage
+from store.opened.arguments import checks_arguments
 from store.reading.messages import MessageIterator
 from store.structures.get_result import GetResult, MessageFilter
 
@@ -87,6 +88,7 @@ class ReadableStore(Protocol):
     def close(self) -> None:
         """Close the store, or the connection to its owner."""
 
+    @checks_arguments
     def messages(
         self,
         topic: str,

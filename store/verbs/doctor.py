@@ -34,7 +34,8 @@ from store.structures import findings as kinds
 from store.structures.consumequeue.queue_set import QueueKey, QueueState
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.findings import KINDS, Finding, Rank
-from store.verbs.check.check import CheckOptions, Progress, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions, Progress
 from store.verbs.info import StoreInfo, look_at_store
 from store.verbs.lag import LagReport, review_lag
 from store.verbs.recover.open_for_reading import ReadingOpener

@@ -26,7 +26,8 @@ from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.files.store_reader import StoreReader
 from store.structures.findings import INDEX_ENTRY_NOWHERE, LOST_INDEX, MISSING_UNIT, STALE_TAIL, UNKNOWN_NAME
-from store.verbs.check.check import CheckOptions, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions
 
 # A cut zeroes the place where the log ends and keeps what is behind it, and full index files that point there.
 LEFT_BY_CUTS = {INDEX_ENTRY_NOWHERE, STALE_TAIL}

@@ -38,7 +38,9 @@ from store.engine.stats.broker_stats import RINGS, BrokerStatsManager
 from store.engine.stats.store_stats import ROTATE_MS, SAMPLE_MS, StoreStatsService
 from store.engine.writable_store import WritableStore
 from store.errors import BadRequest
+from store.formats.given import check_text
 from store.formats.topics import SCHEDULE_TOPIC
+from store.opened.arguments import checks_arguments
 from store.structures.commitlog.bulk import MessageColumns
 from store.structures.commitlog.put_result import PutResult, PutStatus
 
@@ -90,7 +92,7 @@ class ServedStore(WritableStore):
 
     def __init__(self, opened: OpenedStore, base: StoreServices, services: Collection[str]) -> None:
         super().__init__(opened, base)
-        self.services = _named(services)
+        self.services = named_services(services)
         self.statistics = StoreStatsService(
             opened.clock,
             transferred_name="getTransferredTps" if opened.line is not LINE_4_9 else "getTransferedTps",
@@ -220,6 +222,7 @@ class ServedStore(WritableStore):
         group: str = DEFAULT_GROUP,
     ) -> GetResult:
         """Make one broker call, counted for a consumer group."""
+        check_text("group", group)
         began_ms = self._clock()
         result = super().get(topic, queue_id, offset, max_count, message_filter)
         elapsed_ms = self._clock() - began_ms
@@ -231,6 +234,7 @@ class ServedStore(WritableStore):
             self._note_fall_behind(group, topic, queue_id, result)
         return result
 
+    @checks_arguments
     def wait_for_message(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: ArrivalFilter | None = None
     ) -> bool:
@@ -243,6 +247,7 @@ class ServedStore(WritableStore):
         master = self._services.ha.master
         return master.address if master is not None else None
 
+    @checks_arguments
     def limit_connections(self, count: int) -> None:
         """Let each listener have at most `count` connections."""
         for listener in self.listeners:
@@ -319,7 +324,8 @@ class ServedStore(WritableStore):
         return super().describe_findings() + timed + delivered + checked + said + listening + refused
 
 
-def _named(services: Collection[str]) -> frozenset[Service]:
+def named_services(services: Collection[str]) -> frozenset[Service]:
+    """Return services by their names; BadRequest for another name."""
     try:
         return frozenset(map(Service, services))
     except ValueError:

@@ -26,6 +26,7 @@ from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
 from store.formats.given import check_flag, check_get, check_kind, check_number, check_query, check_queue, check_text
 from store.formats.message import Message, StoredMessage, decode_record
+from store.opened.arguments import checks_arguments
 from store.reading.message_store import QueryResult
 from store.reading.stores import END_OF_TIME_MS, LiveStore
 from store.structures.commitlog.put_result import PutResult
@@ -53,6 +54,7 @@ class StoreClient(LiveStore):
         self.filters = RemoteFilters(self._call)
 
     @classmethod
+    @checks_arguments
     def connect(cls, root: str | Path) -> Self:
         """Connect to the owner of the store at `root`; BadRequest if no process serves it."""
         client = cls.find(root)
@@ -61,6 +63,7 @@ class StoreClient(LiveStore):
         return client
 
     @classmethod
+    @checks_arguments
     def find(cls, root: str | Path) -> Self | None:
         """Connect likewise; None if no process serves the store, or this user may not connect."""
         path = socket_path(Path(root))
@@ -94,7 +97,10 @@ class StoreClient(LiveStore):
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
     ) -> PutResult:
         """Append a message of another store, as WritableStore.put_replayed does."""
+        check_kind("message", message, Message)
         check_flag("as_stored", as_stored)
+        if store_timestamp_ms is not None:
+            check_number("store_timestamp_ms", store_timestamp_ms, 64)
         options = {"is_replayed": True, "as_stored": as_stored, "store_timestamp_ms": store_timestamp_ms}
         return self._put([message], options)[0]
 
@@ -117,6 +123,8 @@ class StoreClient(LiveStore):
     ) -> GetResult:
         """Make one broker call, counted for the group."""
         check_get(topic, queue_id, offset, max_count)
+        if group is not None:
+            check_text("group", group)
         head = {"call": "get", "topic": topic, "queue_id": queue_id, "offset": offset, "max_count": max_count}
         options = {"filter": describe_filter(message_filter), **({"group": group} if group is not None else {})}
         answer = self._call(head | options)
@@ -189,6 +197,7 @@ class StoreClient(LiveStore):
 
     # Keeping.
 
+    @checks_arguments
     def stats(self, ring: str = "minute") -> Head:
         """Return the owner's report.
 
@@ -200,6 +209,7 @@ class StoreClient(LiveStore):
         """Make everything put so far durable, and return the log's durable end."""
         return int(self._call({"call": "flush"}).head["log_offset"])
 
+    @checks_arguments
     def stop(self, timeout_s: float = 60.0) -> bool:
         """Make the owner close the store; False if the lock is still held after `timeout_s` seconds."""
         from store.files.filesystem import Filesystem

@@ -22,6 +22,8 @@ import pyarrow.dataset as ds
 
 from store.errors import BadRequest
 from store.files.store_reader import StoreReader
+from store.formats.given import check_kind, check_path
+from store.opened.arguments import checks_arguments
 from store.query.embedded.expression import ExpressionFilter
 from store.query.tables.request import Request
 from store.query.tables.schema import TABLES, arrow_schema
@@ -173,6 +175,7 @@ def readers_of(stores: Sequence[str]) -> dict[str, StoreReader]:
     return readers
 
 
+@checks_arguments
 def export_arrow(
     stores: str | Path | Sequence[str | Path],
     table: str = "messages",
@@ -195,7 +198,11 @@ def export_arrow(
     """
     if table not in TABLES:
         raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
-    addresses = [str(store) for store in ([stores] if isinstance(stores, str | Path) else stores)]
+    given = [stores] if isinstance(stores, str | Path) else stores
+    check_kind("stores", given, Sequence)
+    for store in given:
+        check_path("one of stores", store)
+    addresses = [str(store) for store in given]
     dataset = TableDataset(readers_of(addresses), table, TABLES[table], Watch())
     unknown = sorted(set(columns or ()) - set(dataset.schema.names))
     if unknown:

@@ -14,7 +14,8 @@ from store.query.spark.job import Progress, errors_as_sentences, watched
 from store.query.spark.tasks import map_tasks
 from store.query.tables.schema import ANOMALIES, ddl
 from store.structures.findings import Finding, by_place
-from store.verbs.check.check import CheckOptions, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

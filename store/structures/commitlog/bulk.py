@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store import kernels
-from store.errors import BadRequest
+from store.errors import BadRequest, WrongKind
 from store.formats.given import check_kind, check_messages
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
@@ -165,6 +165,8 @@ class MessageColumns:
 
         BadRequest when `topic` or `body` is missing or has a null, or when a column's type can't be cast.
         """
+        if not hasattr(batch, "schema"):
+            raise WrongKind(f"batch is not a RecordBatch, but {type(batch).__name__}")
         names, count, absent = set(batch.schema.names), batch.num_rows, {"born_timestamp_ms": clock_ms()}
         if not {"topic", "body"} <= names:
             raise BadRequest("a record batch of messages needs the columns topic and body")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,6 +26,8 @@ from typing import Any
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.store_reader import StoredFile, StoreReader
+from store.formats.given import check_kind
+from store.opened.arguments import checks_arguments
 from store.opened.detect import detect_line, finds_light, lacks_light_files, make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
@@ -49,6 +51,7 @@ from store.structures.registry import STRUCTURES, Names, names_of, present, room
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings
 from store.verbs.check.listing import Listing, Share
+from store.verbs.check.options import WHOLE, CheckOptions, Progress
 from store.verbs.check.parallel import MapTasks, ordered_map
 from store.verbs.check.promises import checkpoint_file_findings, promise_findings
 from store.verbs.check.seams import SegmentSummary, lost_index_findings, seam_findings
@@ -59,49 +62,8 @@ from store.verbs.check.writer import has_writer, settled_horizon
 Survey = QueueFile | IndexFile
 _BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
 """Findings that explain a checkpoint ahead of the files, each with the checkpoint's field."""
-
-
 _DERIVED_LOST = {MISSING_UNIT, MISSING_INDEX_ENTRY, LOST_INDEX, CHECKPOINT_INVALID}
 """Findings in every log without queues, index and checkpoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """The options of a check.
-
-    sample_percent  of the segments, the same ones every time
-    from_offset     start at the segment that holds it; findings between it and the segment before are included
-    threads         default: one for each processor, at most 8; the findings do not depend on it
-    settings        of the store, by RocketMQ's names: delay levels, file sizes, index geometry
-    """
-
-    sample_percent: float = 100.0
-    max_seconds: float | None = None
-    from_offset: int = 0
-    threads: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def config(self) -> StoreConfig:
-        return StoreConfig().with_settings(self.settings)
-
-
-@dataclass(slots=True)
-class Progress:
-    """The progress of a check.
-
-    bytes_done  of the segments that are checked
-    walked      of all segments so far, of the bytes `to_walk`: not the hole at the end of the last one
-    stopped_at  the log offset to resume at, if the time limit stopped the check
-    horizon     the log offset up to which the log is checked while a writer holds the store; None without a writer
-    """
-
-    bytes_done: int = 0
-    bytes_in_all: int = 0
-    walked: int = 0
-    to_walk: int = 0
-    stopped_at: int | None = None
-    horizon: int | None = None
 
 
 def finding_kinds() -> list[str]:
@@ -113,7 +75,7 @@ def finding_kinds() -> list[str]:
 
 def check_files(
     files: StoreReader,
-    options: CheckOptions = CheckOptions(),
+    options: CheckOptions = WHOLE,
     progress: Progress | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     map_tasks: MapTasks | None = None,
@@ -122,7 +84,8 @@ def check_files(
     return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
 
 
-def check(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[Finding]:
+@checks_arguments
+def check(root: str | Path, options: CheckOptions = WHOLE) -> Iterator[Finding]:
     """Check the store at `root` and yield findings as they are found; a sound store has none.
 
     >>> import tempfile
@@ -137,6 +100,7 @@ def check(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[
 
     Raises NotAStore, ForeignFile, UnsupportedFormat, StoreIOError.
     """
+    check_kind("options", options, CheckOptions)
     files = StoreReader(str(root))
     files.check_is_store()
     return check_files(files, options)

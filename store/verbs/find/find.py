@@ -26,6 +26,7 @@ from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, d
 from store.formats.message_id import decode_message_id
 from store.formats.run import Run, Stretch
 from store.layout import StoreLayout
+from store.opened.arguments import checks_arguments
 from store.opened.detect import make_layout
 from store.opened.reach import reach_store
 from store.reading.inside import messages_inside
@@ -69,6 +70,7 @@ class Found:
         return cls(searched_as, messages, records=records)
 
 
+@checks_arguments
 def find(
     root: str | Path, text: str, *, settings: Mapping[str, object] | None = None, most: int = 100
 ) -> list[StoredMessage]:

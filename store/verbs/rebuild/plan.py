@@ -12,9 +12,11 @@ from store.change.change import Change
 from store.config import NAMED_QUEUES, StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
+from store.formats.given import check_kind
 from store.formats.topics import SCHEDULE_TOPIC
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
+from store.opened.arguments import checks_arguments
 from store.opened.delays import DELAY_LEVELS, built_levels, describe_assumed_delays, describe_inferred_delays
 from store.opened.detect import detect_line, finds_light, infer_config, require_log
 from store.opened.reach import reach_store
@@ -33,6 +35,7 @@ _Settings = Mapping[str, object]
 WHOLE = RebuildScope()
 
 
+@checks_arguments
 def plan_rebuild(
     root: str | Path,
     scope: RebuildScope = WHOLE,
@@ -63,6 +66,7 @@ def plan_rebuild(
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
+    check_kind("scope", scope, RebuildScope)
     given = settings or {}
     folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
     with ExitStack() as until_planned:

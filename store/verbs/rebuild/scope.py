@@ -18,6 +18,7 @@ from pathlib import Path
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
 from store.formats.checkpoint_page import CheckpointPage
+from store.formats.given import check_flag, check_number, check_text
 from store.formats.run import Run
 from store.structures.commitlog.scan import ScanRules
 
@@ -38,6 +39,16 @@ class RebuildScope:
     queue_id: int | None = None
     confirmed: int | None = None
     with_tags: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("queues", "index", "with_tags"):
+            check_flag(name, getattr(self, name))
+        if self.topic is not None:
+            check_text("topic", self.topic)
+        if self.queue_id is not None:
+            check_number("queue_id", self.queue_id)
+        if self.confirmed is not None:
+            check_number("confirmed", self.confirmed, 64)
 
     @property
     def is_narrow(self) -> bool:

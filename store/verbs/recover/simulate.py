@@ -24,6 +24,7 @@ from store.formats.topics import shares_records
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
 from store.layout import is_topic_folder_name
+from store.opened.arguments import checks_arguments
 from store.opened.detect import (
     FoundStore,
     find_store,
@@ -57,6 +58,7 @@ LARGE_ALLOCATION = 512 << 20
 """From this claimed size on, the usual heap of 8 GiB may be too small, as it has other contents too."""
 
 
+@checks_arguments
 def simulate(
     root: str | Path,
     *,

@@ -20,10 +20,12 @@ from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
 from store.files.numbered import odd_size, segments_of
 from store.files.store_reader import StoreReader
+from store.formats.given import check_kind, check_path
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
+from store.opened.arguments import checks_arguments
 from store.opened.delays import (
     DELAY_LEVELS,
     describe_assumed_delays,
@@ -114,6 +116,7 @@ class SalvageReport:
         return bool(self.files) and not has_doubts
 
 
+@checks_arguments
 def salvage(
     path: str | Path,
     to: str | Path | WriteRuns | None = None,
@@ -148,6 +151,9 @@ def salvage(
 
     The source is only read. Raises NotAStore, BadRequest, StoreIOError. What can't be read is in the report.
     """
+    check_kind("worst", worst, Grade)
+    if to is not None and not callable(to):
+        check_path("to", to)
     root, fs = reach_store(path, fs)
     fs.passes_damage = True
     source, report = _Source.of(root, fs, settings or {}), SalvageReport()

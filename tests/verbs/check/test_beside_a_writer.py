@@ -13,7 +13,8 @@ from store.files.store_reader import StoreReader
 from store.formats.queue_unit import UNIT_SIZE
 from store.structures.findings import BAD_CRC
 from store.structures.index.index_service import IndexService
-from store.verbs.check.check import Progress, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import Progress
 from tests.support.stores import SMALL, make_store, text_message
 from tests.support.threads import end_threads
 

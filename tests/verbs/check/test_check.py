@@ -17,16 +17,8 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from store.structures.findings import MISSING_UNIT, NEWER, QUEUE_DUPLICATE, UNKNOWN_NAME, Finding
 from store.verbs.check import check as checks
-from store.verbs.check.check import (
-    CheckOptions,
-    Progress,
-    _Check,
-    check_files,
-    finding_kinds,
-    is_chosen,
-    require_within,
-    seams_before,
-)
+from store.verbs.check.check import _Check, check_files, finding_kinds, is_chosen, require_within, seams_before
+from store.verbs.check.options import CheckOptions, Progress
 from store.verbs.check.segment import SegmentRules
 from tests.support.stores import SMALL, make_store
 from tests.verbs.check.stores import SIZE, findings, write

@@ -13,7 +13,8 @@ from store.files.store_reader import StoreReader
 from store.formats.message import BORN_HOST_AT
 from store.structures.findings import CHECKPOINT_AHEAD, MISSING_RECORD, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.verbs.check import check as module
-from store.verbs.check.check import CheckOptions, Progress, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions, Progress
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import one_of
 from tests.support.times import set_time

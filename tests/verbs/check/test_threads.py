@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from store.files.store_reader import StoreReader
-from store.verbs.check.check import CheckOptions, Progress, check_files
+from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions, Progress
 from store.verbs.check.parallel import ordered_map
 from tests.support.golden import copy_store, golden
 
