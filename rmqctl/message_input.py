@@ -18,7 +18,7 @@ import orjson
 
 from store import Host, Message
 from store.errors import BadRequest
-from store.formats import crc32, decode_properties, encode_body
+from store.formats import compression_of, crc32, decode_properties, encode_body
 
 TRANSACTIONS = {"none": 0x0, "prepared": 0x4, "commit": 0x8, "rollback": 0xC}
 _TRANSACTION_MASK = 0xC
@@ -176,15 +176,30 @@ def _read_body(row: Mapping[str, Any]) -> bytes:
         if "body" in row and text != body:
             raise ValueError("body and body_text differ; leave one of them out")
         body = text
+    compression = _read_compression(row)
     state = row.get("body_state", "plain")
     if state not in ("plain", "stored", "decompressed"):
         raise ValueError(f"body_state {_echo(state)} is none of plain, stored, decompressed")
     if state != "decompressed":
         return body
     try:
-        return encode_body(body, row.get("compression") or "")
+        return encode_body(body, compression or "")
     except BadRequest as error:
         raise ValueError(str(error)) from None
+
+
+def _read_compression(row: Mapping[str, Any]) -> str | None:
+    """Return the compression's name; ValueError for another one than that of the sys flag."""
+    given = row.get("compression")
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise ValueError("compression is not text")
+    sys_flag = _read_integer(row, "sys_flag", 31) if "sys_flag" in row else 0
+    marked = compression_of(sys_flag)
+    if given != marked:
+        raise ValueError(f"compression is {_echo(given)}, and sys_flag {sys_flag} marks {marked or 'none'}")
+    return given
 
 
 def _decode(text: Any, encoding: Any, name: str) -> bytes:
@@ -198,7 +213,8 @@ def _decode(text: Any, encoding: Any, name: str) -> bytes:
     except UnicodeEncodeError:
         raise ValueError(f"a lone surrogate in {name}, which no UTF-8 can hold") from None
     except (binascii.Error, ValueError):
-        raise ValueError(f"{name} is not {encoding} (write text as body_text)") from None
+        hint = " (write text as body_text)" if name == "body" else ""
+        raise ValueError(f"{name} is not {encoding}{hint}") from None
     raise ValueError(f"body_encoding {_echo(encoding)} is none of base64, hex, utf8")
 
 

@@ -196,7 +196,7 @@ def _message(row: Cells) -> dict[str, object]:
     if row["property_bytes"]:
         found["property_bytes"] = _base64(row["property_bytes"], "property_bytes")
     # The parser compares them with the properties.
-    found |= {name: _text(row[name], name) for name in ("tags", "uniq_key") if row.get(name)}
+    found |= {name: _text(row[name], name) for name in ("tags", "uniq_key", "compression") if row.get(name)}
     if row.get("keys"):
         found["keys"] = _keys(row["keys"])
     if row.get("delay_level") not in (None, ""):

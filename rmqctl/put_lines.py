@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rmqctl.exit_codes import FINDINGS, USAGE
 from rmqctl.message_input import parse_stored
 from rmqctl.put_files import BLOCK_SIZE, Block, Source, bytes_of, read_blocks
 from rmqctl.put_rows import (
@@ -37,7 +38,7 @@ from rmqctl.put_rows import (
 from rmqctl.result import Result, Table
 from rmqctl.show import count, count_is
 from store import PutStatus
-from store.formats import INNER_BATCH
+from store.formats import INNER_BATCH, port_fault
 from store.reading import MessageLines
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class LinePut:
         self._damaged_count = self._recompressed_count = self._inner_count = self._read_bytes = self._empty_count = 0
         self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
+        self._has_wrong_port = False
         self._said_no_segment = False
         leaves_copies = self._copies is not None
         self._lines = MessageLines(topic, session.environment.clock_ms(), self._is_left, leaves_copies=leaves_copies)
@@ -86,7 +88,7 @@ class LinePut:
     def result(self) -> Result:
         """Return the result: a row per stored message for programs, the sums for people."""
         if self._session.format.is_for_programs:
-            return Result("put", self._facts, [Table("results", self.rows())], lambda: exit_code(self._counts))
+            return Result("put", self._facts, [Table("results", self.rows())], self._exit_code)
         try:
             refused = list(self._refused())
         except typer.BadParameter:
@@ -104,7 +106,12 @@ class LinePut:
         if reason := next((row["reason"] for row in refused if row.get("reason")), None):
             verdict = f"refused: {reason}; {verdict}"
         totals = {"message_count": counts.total(), **counts, "left_out": dict(left_out) or None}
-        return Result("put", totals, tables, exit_code(counts), verdict)
+        return Result("put", totals, tables, self._exit_code(), verdict)
+
+    def _exit_code(self) -> int:
+        """Return the code of the counted refusals: USAGE for a port of a line, as for its other wrong values."""
+        code = exit_code(self._counts)
+        return USAGE if code == FINDINGS and self._has_wrong_port else code
 
     def rows(self) -> Iterator[PutRow]:
         """Put the messages, and yield a row for each."""
@@ -203,6 +210,10 @@ class LinePut:
             answer = put_through_socket(self._session, self._opened, self._form, found)
         else:
             answer = put_columns(self._session, self._opened, self._form, found)
+        if not self._form.as_stored:
+            pairs, pair_of = found.messages.host_pairs()
+            wrong = [place for place, pair in enumerate(pairs) if port_fault(*pair)]
+            self._has_wrong_port |= any((pair_of == place).any() for place in wrong)
         self._counts.update(one.status.value for one in answer.refused.values())
         if stored := len(found) - len(answer.refused):
             self._counts[answer.status.value] += stored

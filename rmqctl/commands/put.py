@@ -216,12 +216,16 @@ def _settings(flush: Flush | None, transient_pool: bool) -> dict[str, str]:
 def _store_host(session: Session, given: str | None) -> Host | None:
     """Return the store host by the option or settings; None without them."""
     from store import Host, StoreConfig
+    from store.formats import port_fault
 
     settings = session.store.settings()
     if given is None and settings.keys().isdisjoint({"brokerIP1", "listenPort"}):
         return None
     config = StoreConfig().with_settings(settings)
-    return Host.parse(given or f"{config.broker_ip1}:{config.listen_port}")
+    host = Host.parse(given or f"{config.broker_ip1}:{config.listen_port}")
+    if fault := port_fault(host, host):
+        raise typer.BadParameter(fault.replace("born_host", "the store host"), param_hint="--store-host")
+    return host
 
 
 def _parse_properties(texts: Sequence[str]) -> dict[str, str]:

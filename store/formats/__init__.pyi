@@ -10,6 +10,7 @@ from store.formats.body import decode_body as decode_body
 from store.formats.body import encode_body as encode_body
 from store.formats.host import IPV4_HOST_SIZE as IPV4_HOST_SIZE
 from store.formats.host import IPV6_HOST_SIZE as IPV6_HOST_SIZE
+from store.formats.host import port_fault as port_fault
 from store.formats.java import crc32 as crc32
 from store.formats.message import INNER_BATCH as INNER_BATCH
 from store.formats.message import decode_record as decode_record

@@ -31,10 +31,10 @@ NAMES = (
 ) = range(len(NAMES))  # fmt: skip
 NAME_COUNT = len(NAMES)
 WORDS = (
-    "true", "false", "null", "base64", "utf8", "plain", "stored", props.KEYS, props.TAGS, props.UNIQ_KEY,
+    "true", "false", "null", "base64", "utf8", "plain", "stored", "zlib", props.KEYS, props.TAGS, props.UNIQ_KEY,
     props.REAL_TOPIC,
 )  # fmt: skip
-IS_TRUE, IS_FALSE, IS_NULL, IN_BASE64, IN_UTF8, IS_PLAIN, IS_STORED, KEYS, TAGS, UNIQ_KEY, REAL_TOPIC = range(
+IS_TRUE, IS_FALSE, IS_NULL, IN_BASE64, IN_UTF8, IS_PLAIN, IS_STORED, IS_ZLIB, KEYS, TAGS, UNIQ_KEY, REAL_TOPIC = range(
     len(NAMES), len(NAMES) + len(WORDS)
 )
 

@@ -30,6 +30,7 @@ from store.kernels.line_members import (
     IS_PLAIN,
     IS_SOUND,
     IS_STORED,
+    IS_ZLIB,
     KIND,
     LINE_END,
     LINE_START,
@@ -40,6 +41,7 @@ from store.kernels.line_members import (
     OF_BODY_TEXT,
     OF_BORN_HOST,
     OF_BORN_TIME,
+    OF_COMPRESSION,
     OF_CRC_OK,
     OF_ENCODING,
     OF_FLAG,
@@ -71,6 +73,8 @@ TEXTS = 1 << 10
 _HASH_MASK = (1 << 31) - 1
 
 _NEWLINE = ord("\n")
+_COMPRESSION, _ZLIB, _ZLIB_TOO = 0x701, 0x001, 0x301
+"""The bits of a sys flag for a compression, and their two values for zlib (formats/body.py)."""
 
 
 @kernel
@@ -182,6 +186,15 @@ def take_text(buffer: Address, values: Matrix, code: Long, texts: Matrix, rows: 
 
 
 @cfunc
+def is_zlib(buffer: Address, words: Address, word_ends: Longs, values: Matrix, rows: Matrix, row: Long) -> Flag:
+    """Return whether the compression is zlib, by its text and by the sys flag."""
+    start, end = values[FROM, OF_COMPRESSION], values[TO, OF_COMPRESSION]
+    bits = rows[SYS_FLAG, row] & _COMPRESSION
+    is_text: Flag = values[KIND, OF_COMPRESSION] == TEXT and bits in (_ZLIB, _ZLIB_TOO)
+    return is_text and is_word(buffer, start, end, words, word_ends, IS_ZLIB)
+
+
+@cfunc
 def take_body(
     buffer: Address, words: Address, word_ends: Longs, values: Matrix, bodies: Address, rows: Matrix, row: Long
 ) -> Flag:
@@ -198,6 +211,8 @@ def take_body(
         is_plain: Flag = is_word(buffer, start, end, words, word_ends, IS_PLAIN)
         if not is_plain and not is_word(buffer, start, end, words, word_ends, IS_STORED):
             return False
+    if values[KIND, OF_COMPRESSION] not in (ABSENT, NULL) and not is_zlib(buffer, words, word_ends, values, rows, row):
+        return False
     body: Long = OF_BODY
     if values[KIND, OF_BODY] == ABSENT:
         if values[KIND, OF_BODY_TEXT] == ABSENT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_a_transaction_sets_its_two_bits_alone(transaction: str | None, sys_flag
         ({"body": "aGk=", "body_encoding": "utf8"}, b"aGk="),
         ({"body_text": "hi"}, b"hi"),
         ({"body_text": "hi", "body": "6869", "body_encoding": "hex"}, b"hi"),
-        ({"body_text": "hi", "body_state": "stored", "compression": "zlib"}, b"hi"),
+        ({"body_text": "hi", "body_state": "stored", "compression": "zlib", "sys_flag": 1}, b"hi"),
         ({"body": "aGk=", "body_crc": 7}, b"hi"),
         ({"body_text": "hi", "body_crc": 7}, b"hi"),
         ({"body_crc": 0}, b""),
@@ -95,11 +96,48 @@ def test_a_body_is_read_by_its_encoding(row: dict[str, str | int], body: bytes) 
 
 
 def test_a_body_that_was_decompressed_is_compressed_again() -> None:
-    row = {"body_text": "hi" * 100, "body_state": "decompressed"}
+    row = {"body_text": "hi" * 100, "body_state": "decompressed", "sys_flag": 1}
     assert zlib.decompress(parsed(**row, compression="zlib").message.body) == b"hi" * 100
     for compression in ({}, {"compression": None}, {"compression": "x"}):
         with pytest.raises(ValueError, match="compression"):
             parsed(**row, **compression)
+
+
+@pytest.mark.parametrize(("compression", "sys_flag", "marked"), [
+    (None, 0, None), (None, 1, None), ("zlib", 0x1, None), ("zlib", 0x301, None), ("lz4", 0x101, None),
+    ("zstd", 0x201, None), ("type 4", 0x401, None), ("zlib", 0x5, None),
+    ("zlib", 0, "none"), ("zstd", 0, "none"), ("", 0, "none"), ("zlib", 0x300, "none"), ("zstd", 0x1, "zlib"),
+    ("ZLIB", 0x1, "zlib"), ("zlib", 0x101, "lz4"), ("lz4", 0x201, "zstd"), ("type 5", 0x401, "type 4"),
+])  # fmt: skip
+@pytest.mark.parametrize("state", ["plain", "stored"])
+def test_a_compression_is_that_of_the_sys_flag(
+    compression: str | None, sys_flag: int, marked: str | None, state: str
+) -> None:
+    row = {"body_text": "hi", "body_state": state, "compression": compression, "sys_flag": sys_flag}
+    if marked is None:
+        assert (parsed(**row).message.body, parsed(**row).message.sys_flag) == (b"hi", sys_flag)
+        return
+    with pytest.raises(ValueError, match=f"^compression is {compression!r}, and sys_flag {sys_flag} marks {marked}$"):
+        parsed(**row)
+
+
+@pytest.mark.parametrize("compression", [5, True, ["zlib"], {"zlib": 1}, 0.5])
+def test_a_compression_is_text(compression: object) -> None:
+    with pytest.raises(ValueError, match=r"^compression is not text$"):
+        parsed(body_text="hi", compression=compression)
+
+
+@pytest.mark.parametrize(("row", "said"), [
+    ({"property_bytes": "!!"}, "property_bytes is not base64"),
+    ({"property_bytes": "YQ="}, "property_bytes is not base64"),
+    ({"property_bytes": 5}, "property_bytes is not text"),
+    ({"body": "!!"}, "body is not base64 (write text as body_text)"),
+    ({"body": "0g", "body_encoding": "hex"}, "body is not hex (write text as body_text)"),
+    ({"body_text": 5}, "body_text is not text"),
+])  # fmt: skip
+def test_bytes_that_cannot_be_read_are_refused_by_their_own_name(row: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        parsed(**row)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,8 @@ def assert_exact(text: bytes) -> bool:
         {"crc_ok": False},
         {"crc_ok": None},
         {"born_host": None, "store_host": ""},
-        {"body": "", "body_state": "stored", "compression": "zlib"},
+        {"body": "", "body_state": "stored", "compression": "zlib", "sys_flag": 1},
+        {"body": "", "compression": "zlib", "sys_flag": 0x30D},
         {"body": "QQ=="},
         {"body": "QUI="},
         {"body": "text é \u2028", "body_encoding": "utf8"},
@@ -146,6 +147,8 @@ def test_blanks_and_the_order_of_names_make_no_doubt() -> None:
         line(body="aGVsbG8"), line(body="aGVs\u00e9G8="), line(body="a==="), line(body="QR=="), line(body="QUJ="),
         line(body="aG=sbG8="), line(body="===="), line(body="aGVs bG8="), line(body=7), line(body_encoding="hex"),
         line(body_encoding=None), line(body_state="decompressed"), line(body_state=None), line(body_text="also"),
+        line(compression=5), line(compression="zlib"), line(compression="zstd", sys_flag=1),
+        line(compression="zlib", sys_flag=0x101), line(compression="zstd", sys_flag=0x201),
         line(body=..., body_text=7), line(property_bytes=None), line(property_bytes="?"),
         line(property_bytes="YQFiAg=="), line(property_bytes="YQFi", properties=...), line(delay_level=3),
         line(properties={"a": "b"}, property_bytes="YQFi", keys=[]), line(properties={}, property_bytes="", keys=[""]),
@@ -352,3 +355,40 @@ def test_a_body_that_was_compressed_anew_with_other_bytes_is_said(
     assert [line for line in run.err.splitlines() if "compressed" in line] == [
         f"warning: {says}: an export with --stored-body keeps them"
     ] * bool(says)
+
+
+PUT = ("--set", "mappedFileSizeCommitLog=1048576", "put")
+
+
+@pytest.mark.parametrize(("wrong", "said", "status"), [
+    ({"compression": 5}, "line 2: compression is not text", None),
+    ({"compression": "zstd"}, "line 2: compression is 'zstd', and sys_flag 0 marks none", None),
+    ({"property_bytes": "!!"}, "line 2: property_bytes is not base64", None),
+    ({"born_host": "1.2.3.4"}, "line 2: '1.2.3.4' is not a host", None),
+    ({"born_host": "1.2.3.4:99999"}, "the port of born_host is not 0 to 65535: 99999", "MESSAGE_ILLEGAL"),
+    ({"store_host": "1.2.3.4:-1"}, "the port of store_host is not 0 to 65535: -1", "MESSAGE_ILLEGAL"),
+])  # fmt: skip
+def test_each_wrong_value_of_a_line_ends_with_the_code_of_a_usage_error(
+    wrong: dict[str, Any], said: str, status: str | None, tmp_path: Path
+) -> None:
+    lines = [{"topic": "T", "body_text": "x", **given} for given in ({}, wrong, {})]
+    text = "".join(json.dumps(one) + "\n" for one in lines).encode()
+    run = rmqctl(*PUT, "--input", "-", store=tmp_path / "store", stdin=text)
+    assert (run.code, said in " ".join((run.out + run.err).split())) == (2, True), run.out + run.err
+    with open_store(tmp_path / "store") as store:
+        assert store.max_offset("T", 0) == (1 if status is None else 2)
+    kept = rmqctl(*PUT, "--input", "-", "--as-stored", store=tmp_path / "kept", stdin=text)
+    assert kept.code == (2 if status is None else 0)
+
+
+@pytest.mark.parametrize(("port", "code"), [(-1, 2), (0, 0), (65535, 0), (65536, 2)])
+def test_a_store_host_has_a_port_that_a_client_decodes(port: int, code: int, tmp_path: Path) -> None:
+    run = rmqctl(
+        *PUT,
+        "T",
+        "x",
+        "--store-host",
+        f"1.2.3.4:{port}",
+        store=tmp_path / "store",
+    )
+    assert (run.code, (tmp_path / "store").exists()) == (code, code == 0)

@@ -89,7 +89,7 @@ def test_records_of_a_log_with_it_come_back_byte_for_byte(tmp_path: Path) -> Non
     name = f"commitlog/{0:020d}"
     assert (second / name).read_bytes() == (first / name).read_bytes()
     run = rmqctl("-f", "json", *SETTINGS, "put", "--from", lines, store=new)
-    assert run.code == 1
+    assert run.code == 2
     assert [row.get("reason") for row in run.json["results"]] == [
         *["the port of born_host is not 0 to 65535: 65536"] * 3, *["the port of born_host is not 0 to 65535: -1"] * 3,
         "the port of store_host is not 0 to 65535: 65536", "the port of store_host is not 0 to 65535: -1",
