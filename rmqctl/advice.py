@@ -6,6 +6,7 @@ command that shows faults takes the commands, their costs and their order from h
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ ONE_QUEUE = f"{QUEUES} --topic"
 KEEP_INDEX = "recover --keep-index"
 DELAY_OFFSETS = "rebuild delay-offsets"
 TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
-MESSAGE_DATABASE = "rebuild message-database"
+MESSAGE_DATABASE, RESET_OFFSETS = "rebuild message-database", "config reset-offsets"
 COMMANDS = {
     # Kinds of findings. The salvage comes first if a truncation would lose records that it keeps.
     "bad-crc": (SALVAGE, CUT),
@@ -30,8 +31,6 @@ COMMANDS = {
     "wrong-size": ("simulate", SALVAGE),
     "empty-segment": ("recover",),
     "odd-size": (SALVAGE,),
-    "foreign-file": ("simulate",),
-    "time-backwards": ("timeline",),
     "queue-gap": (QUEUES,),
     "missing-record": (SALVAGE,),
     "queue-duplicate": (QUEUES,),
@@ -90,10 +89,7 @@ COMMANDS = {
     "deleted-unconsumed": ("lag",),
     "unknown-topic": ("info",),
     "placeholder": ("get {0} --queue {1} --from {2}",),
-    "restore-table": ("config check",),
-    "write-table": ("config check",),
-    "remove-entry": ("config check",),
-    "reset-offset": ("config check",),
+    "reset-offset": (RESET_OFFSETS + " {0} --topic {1} --queue {2} --to last",),
 }
 """The commands to run on a fault, in order. The last one mends; one before it shows or keeps what that would lose."""
 
@@ -133,6 +129,7 @@ _STEPS = (
     Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
     Step(DELAY_OFFSETS, "reads the whole log", can_be_undone=True),
     Step("rebuild topics", "reads the whole log", can_be_undone=True),
+    Step(RESET_OFFSETS, "rewrites the consumer offsets", can_be_undone=True),
 )
 """The order of a plan: commands that show, that keep, that mend the log, derived files, tables. Others only read."""
 
@@ -166,7 +163,7 @@ def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:
     """Return the commands for a fault, in order, without `rmqctl --store DIR`."""
     in_hint = HINTS.get(code, "").partition("`rmqctl ")[2].partition("`")[0]
     commands = COMMANDS.get(code) or ((in_hint,) if in_hint else ())
-    return tuple(command.format(*subject) for command in commands)
+    return tuple(command.format(*(shlex.quote(str(part)) for part in subject)) for command in commands)
 
 
 def command_for(code: str, subject: Sequence[object] = ()) -> str:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,7 +35,7 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
             return may_ask
         done.add(step.command)
         say_step(session, len(done), step)
-        code = run_command(session, [*step.command.split(), *([] if may_ask else ["--yes"])])
+        code = run_command(session, [*shlex.split(step.command), *([] if may_ask else ["--yes"])])
         if code > FINDINGS:
             if code != DECLINED:
                 session.warn(f"{step.command} failed (exit code {code}); later steps were not run")

@@ -144,7 +144,9 @@ HINTS = {
     "restore-table": "copy {0} over it",
     "write-table": "write a new one; no copy can be read",
     "remove-entry": "remove the entry",
-    "reset-offset": "reset the group's offset to {0}",
+    "compaction-record": "no command mends a copy: move the queue's folders in compactionLog and compactionCq out of "
+    "the store; `rebuild compaction` then copies the messages that the commit log still has",
+    "foreign-file": "move a foreign file out of the store",
 }
 """The advice by code, as a clause. A command in it is between backquotes; {0} and {1} are parts of the subject."""
 

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
 
 import pytest
 
-from rmqctl.advice import CUT, INDEX, QUEUES, SALVAGE, Fault, Step, command_for, fault_of, mended_by, plan_of
+from rmqctl.advice import (
+    CUT,
+    INDEX,
+    QUEUES,
+    SALVAGE,
+    Fault,
+    Step,
+    command_for,
+    commands_for,
+    fault_of,
+    mended_by,
+    plan_of,
+    step_of,
+)
 from store import check, open_store
+from store.structures.findings import KINDS
+from store.structures.registry import STRUCTURES
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five, fivefive, names_of
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.quickly import one_of
 from tests.support.random_damage import damage
+from tests.support.snapshots import contents
 from tests.support.stores import SMALL, make_store, overwrite
 
 STORES = {name: lambda name=name: golden(name).store for name in ALL}
@@ -185,3 +202,55 @@ def test_the_first_command_of_a_fault_keeps_and_the_last_one_mends() -> None:
 def test_recover_mends_what_points_past_a_log_that_ends_at_an_empty_segment(beside: list[str], command: str) -> None:
     assert mended_by("unit-nowhere", "T", beside=beside) == command
     assert mended_by("unit-differs", "T", beside=beside) == QUEUES
+
+
+def test_the_last_command_for_each_kind_of_findings_mends_or_makes_a_new_store() -> None:
+    for one in STRUCTURES:
+        one.furniture("check")
+    steps = {kind: [step_of(command) for command in commands_for(kind)] for kind in KINDS}
+    only_look = {kind for kind, found in steps.items() if found and found[-1].cost == "only looks"}
+    assert only_look == set()
+
+
+@pytest.mark.parametrize(("code", "subject", "command"), [
+    ("reset-offset", ("G", "T", 0), "config reset-offsets G --topic T --queue 0 --to last"),
+    ("reset-offset", ("a b", "it's", 3), """config reset-offsets 'a b' --topic 'it'"'"'s' --queue 3 --to last"""),
+    ("remove-entry", (), ""), ("restore-table", ("topics.json.bak",), ""), ("write-table", (), ""),
+    ("compaction-record", (), ""), ("foreign-file", (), ""), ("time-backwards", (), ""),
+])  # fmt: skip
+def test_a_fault_without_a_mending_command_names_none(code: str, subject: tuple[object, ...], command: str) -> None:
+    assert command_for(code, subject) == command
+
+
+@pytest.mark.parametrize(("offset", "topic", "step"), [
+    (40, "T", None), (41, "T", "config reset-offsets 'a group' --topic T --queue 1 --to last"),
+    (1 << 40, "T", "config reset-offsets 'a group' --topic T --queue 1 --to last"), (41, "Gone", None),
+])  # fmt: skip
+def test_doctor_mends_an_offset_past_the_end_of_its_queue(
+    offset: int, topic: str, step: str | None, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 120)
+    (root / "config").mkdir()
+    table = root / "config/consumerOffset.json"
+    table.write_text(json.dumps({"offsetTable": {f"{topic}@a group": {"1": offset}}}))
+    assert [one for one in plan(root) if "reset" in one] == ([step] if step else [])
+    if step:
+        assert rmqctl("doctor", "--fix", "--yes", store=root).code in (0, 1)
+        assert "".join(table.read_text().split()) == '{"offsetTable":{"T@agroup":{1:40}}}'
+        assert [one for one in plan(root) if "reset" in one] == []
+
+
+def test_a_damaged_copy_in_a_compaction_log_is_mended_as_its_advice_says(tmp_path: Path) -> None:
+    root = copy_store(five("compaction") / "store-before", tmp_path / "store")
+    before = contents(root / "compaction")
+    log = min((root / "compaction/compactionLog").glob("*/*/0*"))
+    overwrite(log, 90, b"\xff")
+    found = list(check(root))
+    assert {one.kind for one in found} == {"compaction-record"}
+    assert rmqctl("check", store=root).steps == []
+    queue = log.parent.relative_to(root / "compaction/compactionLog")
+    for folder in ("compactionLog", "compactionCq"):
+        (root / "compaction" / folder / queue).rename(tmp_path / folder)
+    assert rmqctl("check", store=root).steps == ["rebuild compaction"]
+    assert rmqctl("rebuild", "compaction", "--yes", store=root).code == 0
+    assert contents(root / "compaction") == before

@@ -79,7 +79,7 @@ def _lost_queues(store: CheckedStore, known: set[tuple[str, int]]) -> Iterator[F
     for topic, queue_id in files.queues() if topics else ():
         if topic in topics and (topic, queue_id) not in known and files.queue_files(topic, queue_id):
             detail = "the topic is compacted, and the queue has no compaction log: older messages are lost"
-            yield Finding(COMPACTION_RECORD, files.name_of("compaction"), 0, topic, queue_id, detail=detail)
+            yield Finding(COMPACTION_UNCOPIED, files.name_of("compaction"), 0, topic, queue_id, detail=detail)
 
 
 class _QueueCheck:

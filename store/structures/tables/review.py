@@ -91,7 +91,9 @@ def _review_offsets(file: ConfigFile, max_offsets: Mapping[Queue, int]) -> Itera
             top = max_offsets.get((topic, queue_id), 0)
             if offset > top:
                 detail = f"{group} is at {offset} of {topic}/{queue_id}, whose maximum is {top}"
-                yield ConfigFinding("outside", file.name, detail, "reset-offset", (top,))
+                # A queue that is not there has no offset to be reset to.
+                code = "reset-offset" if (topic, queue_id) in max_offsets else "remove-entry"
+                yield ConfigFinding("outside", file.name, detail, code, (group, topic, queue_id))
 
 
 def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFinding]:

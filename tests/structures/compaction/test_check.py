@@ -246,7 +246,7 @@ CASES: dict[str, tuple[Change, list[str]]] = {
                 "109, its last message is -1"
             ),
             (
-                "compaction-record compaction 0 Comp_A/1 1 the topic is compacted, and the queue has no "
+                "compaction-uncopied compaction 0 Comp_A/1 1 the topic is compacted, and the queue has no "
                 "compaction log: older messages are lost"
             ),
         ],

@@ -73,7 +73,7 @@ def test_a_sound_store_has_no_findings(name: str, folder: str) -> None:
         ("left-over files in compacting/", {"compaction-leftover"}),
         ("one cq file missing", {"compaction-files"}),
         ("position-checkpoint removed", {"compaction-position"}),
-        ("whole compaction removed", {"compaction-record"}),
+        ("whole compaction removed", {"compaction-uncopied"}),
     ],
 )
 def test_each_damage_that_a_broker_met_is_found_and_mended(case: str, kinds: set[str], tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_queue_without_a_compaction_log_gets_one_of_the_length_of_others(tmp_p
     before = contents(root / "compaction")
     for folder in (LOG, UNITS):
         shutil.rmtree(root / folder)
-    assert {finding.kind for finding in check(root)} == {"compaction-record"}
+    assert {finding.kind for finding in check(root)} == {"compaction-uncopied"}
     assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
     assert contents(root / "compaction") == before
 

@@ -85,8 +85,8 @@ LOST = "a broker starts with an empty table and logs an error"
             [
                 "bad-key consumerOffset.json remove-entry () 'a@b@c' does not name one topic and one group",
                 "bad-key consumerOffset.json remove-entry () 'x' does not name one topic and one group",
-                "outside consumerOffset.json reset-offset (5,) H is at 6 of T/0, whose maximum is 5",
-                "outside consumerOffset.json reset-offset (7,) H is at 8 of T/2, whose maximum is 7",
+                "outside consumerOffset.json reset-offset ('H', 'T', 0) H is at 6 of T/0, whose maximum is 5",
+                "outside consumerOffset.json reset-offset ('H', 'T', 2) H is at 8 of T/2, whose maximum is 7",
             ],
         ),
         ({"topics": TOPICS}, [NO_TOPICS[0], NO_TOPICS[2]]),
