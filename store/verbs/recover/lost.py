@@ -1,7 +1,7 @@
 """Count the messages that a truncation of the log loses, by topic and queue, state and consumer.
 
-    intact      a readable record past the cut, with a right body CRC; by 5.x's rules for every version
-    damaged     a readable record with a wrong body CRC
+    intact      a record past the cut that a salvage writes to a new store; by 5.x's rules for every version
+    damaged     a readable record of a worse grade
     unreadable  no record can be read at a unit's log offset, or where the walk met damage
     unconsumed  per consumer group: lost messages past the group's offset in config/consumerOffset.json
 
@@ -20,7 +20,6 @@ import numpy as np
 
 from store.change.plan_report import PlanReport
 from store.formats.columns import DamageReason
-from store.formats.derived import entries_of
 from store.formats.java import decode_utf8
 from store.formats.message import RECORD_MIN_SIZE
 from store.formats.run import Int64Array, Run
@@ -34,7 +33,7 @@ from store.structures.commitlog.scan import Damage, ScanRules, Segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.overwritten import are_given_again
-from store.structures.index.index_file import IndexFile
+from store.verbs.recover.graded import LostGrades
 
 if TYPE_CHECKING:
     from store.structures.tables.consumer_offsets import ConsumerOffsets
@@ -225,6 +224,7 @@ class LossCounter:
 
     def __init__(self, opened: OpenedStore) -> None:
         self._opened = opened
+        self._grades = LostGrades(opened)
         self._table = QueueTable()
         self._tally = LossTally()
         self._places: list[Int64Array] = []
@@ -282,13 +282,14 @@ class LossCounter:
         columns = run.columns
         numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
         self._places.append(columns.position[rows] + run.file_start)
+        certain = np.zeros(len(rows), bool) if is_damaged else self._grades.are_certain(run, rows)
         queued = is_in(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
         for number in distinct(numbers[rows]).tolist():
             topic, queue_id = self._table.queues[number]
             key = (decode_utf8(topic), queue_id)
             own = numbers[rows] == number
-            count, size = int(own.sum()), int(columns.size[rows[own]].sum())
-            self._tally.count(key, count, size, "damaged" if is_damaged else "intact")
+            for state, of_state in (("intact", own & certain), ("damaged", own & ~certain)):
+                self._tally.count(key, int(of_state.sum()), int(columns.size[rows[of_state]].sum()), state)
             self._tally.note_offsets(key, columns.queue_offset[rows[own & queued]])
 
     def read_units(self, low: int, high: int) -> None:
@@ -367,14 +368,6 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
             break
     numbers, offsets, sizes = (np.concatenate(part) for part in zip(*found, strict=True))
     return numbers, offsets, sizes
-
-
-def indexed_between(file: IndexFile, first: int, log_offset: int) -> int:
-    """Count the file's entries of messages from `first` up to `log_offset`; 0 if they can't be read."""
-    if not file.is_readable():
-        return 0
-    entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
-    return int(((entries["log_offset"] >= first) & (entries["log_offset"] < log_offset)).sum())
 
 
 def _runs_behind(

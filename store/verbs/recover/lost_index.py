@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from store.formats.derived import entries_of
 from store.formats.run import Stretch
 from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
@@ -106,3 +107,11 @@ def _have_keys(opened: OpenedStore, gaps: Iterable[Stretch], progress: Progress 
             if progress is not None:
                 progress(run.end - gap.start, gap.stop - gap.start)
     return False
+
+
+def indexed_between(file: IndexFile, first: int, log_offset: int) -> int:
+    """Count the file's entries of messages from `first` up to `log_offset`; 0 if they can't be read."""
+    if not file.is_readable():
+        return 0
+    entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
+    return int(((entries["log_offset"] >= first) & (entries["log_offset"] < log_offset)).sum())

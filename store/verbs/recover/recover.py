@@ -38,8 +38,8 @@ from store.structures.commitlog.start import entered_from, first_store_timestamp
 from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
-from store.verbs.recover.lost import LossCounter, LossReport, indexed_between
-from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index
+from store.verbs.recover.lost import LossCounter, LossReport
+from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index, indexed_between
 from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues, sound_queue_end
 from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.unseen import InDatabase
