@@ -20,7 +20,6 @@ from pathlib import Path
 from store.change.actions import Publish, Remove
 from store.change.change import Change, PlanReport
 from store.change.workspace import relative_name
-from store.errors import BadRequest
 from store.files.mapped_file import MappedFile
 from store.formats.run import Run
 from store.formats.wording import amount
@@ -106,9 +105,6 @@ def plan_cleaning(
                        any age
     """
     retention = Retention.of(opened.config, opened.line, reserved_hours)
-    if retention.reserved_hours < 0 or passes < 1:
-        hours = retention.reserved_hours
-        raise BadRequest(f"cleaning needs 0 or more hours and 1 or more passes, not {hours} and {passes}")
     used = _used_ratios(opened) if disk_used_percent is None else (disk_used_percent / 100,) * 2
     if free_bytes is None:
         trigger = find_trigger(retention, now_ms, *used, by_hand=force)

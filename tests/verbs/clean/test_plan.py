@@ -174,11 +174,17 @@ def test_the_facts_have_the_reasons_the_settings_and_a_verdict_for_every_segment
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "message"), [({"reserved_hours": -1}, "-1 and 1"), ({"passes": 0}, "0 and 0")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reserved_hours": -1}, "reserved_hours is less than 0: -1"),
+        ({"passes": 0}, "passes is less than 1: 0"),
+    ],
+)
 def test_fewer_than_no_hours_and_fewer_than_one_pass_are_refused(
     options: dict[str, int], message: str, root: Path
 ) -> None:
-    with pytest.raises(BadRequest, match=f"0 or more hours and 1 or more passes, not {message}"):
+    with pytest.raises(BadRequest, match=f"^{message}$"):
         plan(root, **options)
 
 
