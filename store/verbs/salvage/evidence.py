@@ -4,7 +4,7 @@
                   light queues are skipped, and one right unit of several is enough. The queue offset may differ if the
                   unit before or after in the queue differs as much: built from a log that lacks a record, a queue has
                   the later ones a place too early
-    index entry   points to the record: the entries must have the record's keys; they may have more
+    index entry   points to the record: an entry of another key contradicts the record if one of its keys has none
     properties    never end in a zero byte, unless a page was zeroed
     __CRC32#      if a record has one (5.x), it is the CRC of all its bytes, unless the message is a copy
 
@@ -26,7 +26,7 @@ from store.formats.topics import LIGHT_PLACEHOLDERS, SCHEDULE_TOPIC, shares_reco
 from store.structures.commitlog.property_crc import wrong_property_crcs
 from store.structures.consumequeue.expect import Units, expected_units
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.index.expect import expected_entries
+from store.structures.index.expect import are_of_tags, expected_entries
 from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits
 from store.verbs.salvage.grade import Grade, SalvagedRun, stretches
 
@@ -174,23 +174,25 @@ class Evidence:
         self._has_tags = np.concatenate([self._has_tags, has_tags])
 
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
-        """Return rows that have entries in the index, but not for all of their keys.
+        """Return rows with an entry of a key that is not theirs, and without one of a key that is.
 
-        Further entries contradict nothing: 5.4 and later index tags too.
+        Further entries contradict nothing: 5.4 and later index tags too. Nor do missing ones: the first and the last
+        record of an index file may have entries in another file.
         """
         known, log_offsets = self._stretch.entries, found.log_offsets
         if not len(known.log_offset):
             return np.empty(0, np.int64)
         low, high = np.searchsorted(known.log_offset, (log_offsets[0], log_offsets[-1] + 1))
-        offsets = known.log_offset[low:high]
-        entries = _combined(offsets, known.key_hash[low:high])
+        offsets, hashes = known.log_offset[low:high], known.key_hash[low:high]
+        entries = _combined(offsets, hashes)
         expected = expected_entries(found.run)
         combined = _combined(expected.log_offset, expected.key_hash)
         if np.array_equal(combined, entries):
             return np.empty(0, np.int64)
-        rows = np.searchsorted(log_offsets, expected.log_offset)
-        has_entry = is_in_sorted(expected.log_offset, offsets)
-        return np.asarray(rows[has_entry & ~is_in(combined, entries)], np.int64)
+        lacking = expected.log_offset[~is_in(combined, entries)]
+        strange = is_in_sorted(offsets, lacking) & ~is_in(entries, combined)
+        rows = np.searchsorted(log_offsets, offsets[strange])
+        return np.asarray(rows[~are_of_tags(found.run, rows, hashes[strange])], np.int64)
 
 
 _REASONS = (

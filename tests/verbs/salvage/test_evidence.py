@@ -137,6 +137,19 @@ def test_a_record_with_a_key_that_the_index_lacks_is_doubtful(tmp_path: Path) ->
     assert doubtful == [("partial", "its index entries name other keys")]
 
 
+@pytest.mark.parametrize("compat", ["4.9", "5.5"])
+@pytest.mark.parametrize("lost", range(3))
+def test_a_lost_index_file_makes_no_record_doubtful(lost: int, compat: str, tmp_path: Path) -> None:
+    settings = {"maxHashSlotNum": 7, "maxIndexNum": 8, "mappedFileSizeCommitLog": 16384}
+    with open_store(tmp_path, read_only=False, compat=compat, settings=settings) as store:
+        for number in range(6):
+            store.put(Message.of("Orders", b"body", keys=[f"a{number}", f"b{number}", f"c{number}"], tags="paid"))
+    files = sorted((tmp_path / "index").iterdir())
+    files[lost].unlink()
+    assert [grade for _, grade, _ in salvaged(tmp_path)[0]] == ["certain"] * 6
+    assert len(files) == (4 if compat == "5.5" else 3)
+
+
 @pytest.mark.parametrize(
     ("first", "last", "is_read"),
     [(100, 199, False), (150, 199, False), (150, 200, True), (99, 150, True), (100, 100, False), (200, 300, True)],
