@@ -109,6 +109,7 @@ class _Check:
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
         self.faults: dict[Fault, None] = {}
+        self.kinds: set[str] = set()
         self.withheld: set[str] = set() if files.segments(with_empty=True) else {*MENDING}
         is_local = files.is_local and not files.is_segment
         layout = make_layout(Path(files.address), options.settings) if is_local else None
@@ -127,6 +128,7 @@ class _Check:
                 self.count += 1
                 fault = fault_of(finding.kind, finding.topic, finding.queue_id)
                 self.faults[fault] = None
+                self.kinds.add(finding.kind)
                 self.withheld.update(WITHHELD.get(fault[0], ()))
                 command = self._mended_by(finding)
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
@@ -135,9 +137,8 @@ class _Check:
 
     def _mended_by(self, finding: Finding) -> str | None:
         """Return the command that mends a finding; None without one, and if it would harm this store."""
-        beside = {kind for kind, _ in self.faults}
-        command = mended_by(finding.kind, finding.topic, beside=beside)
-        is_left = finding.kind in not_mended(beside)
+        command = mended_by(finding.kind, finding.topic, beside=self.kinds)
+        is_left = finding.kind in not_mended(self.kinds)
         return None if command is None or is_left or is_withheld(command, self.withheld) else command
 
     def _advise(self, faults: Collection[Fault]) -> None:
