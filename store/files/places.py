@@ -293,7 +293,7 @@ def connect_folder(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()
     except (OSError, ValueError) as error:
         hint = _NEEDED.get(parts.scheme)
         raise NotAStore(f"cannot reach it: {first_sentence(error)}", file=address, hint=hint) from error
-    return RemotePlace(address, found, root.rstrip("/"))
+    return RemotePlace(address, _asked_once(found, has_keys=parts.username is not None), root.rstrip("/"))
 
 
 _NEEDED = {
@@ -313,6 +313,26 @@ def _with_limit(address: str, scheme: str, query: str) -> str:
     if scheme not in ("gs", "gcs") or _LIMIT in query:
         return address
     return f"{address}{'&' if query else '?'}{_LIMIT}={GS_LIMIT_S}"
+
+
+def _asked_once(files: Any, *, has_keys: bool) -> Any:
+    """Return S3's client without attempts of its own: RemoteRequests tries again.
+
+    That of pyarrow 23 crashes (SIGSEGV) when an attempt after a status 503 gets 429.
+
+    has_keys  whether the address has a user and a password
+    """
+    if files.type_name != "s3":
+        return files
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    # What pickle takes is all that the address and the environment gave.
+    options = dict(files.__reduce__()[1][0])
+    if not has_keys:
+        # They are those of the moment, and a role's keys expire: the client asks for new ones.
+        for name in ("access_key", "secret_key", "session_token"):
+            del options[name]
+    return S3FileSystem(**options, retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1))
 
 
 def _entry(info: Any) -> Entry | None:

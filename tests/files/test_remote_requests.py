@@ -96,11 +96,11 @@ def test_a_command_fetches_no_more_of_the_log_than_its_answer_needs(name: str, w
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("statuses", [(429,) * 3, (503,) * 3, (503, 429, 503), (429, 503, 429)])
 def test_a_check_of_a_store_that_throttles_a_third_of_all_requests_finds_what_it_finds_else(
-    status: int, proxy: Proxy
+    statuses: tuple[int, ...], proxy: Proxy
 ) -> None:
-    proxy.status_of = lambda number: status if number % 10 in (1, 2, 3) else 0
+    proxy.status_of = lambda number: statuses[number % 10 - 1] if number % 10 in (1, 2, 3) else 0
     run = rmqctl("-f", "json", "--store", "s3://brokers/normal", "check")
     assert (run.code, run.json["findings"]) == (OK, []), run.err
     assert proxy.refused > 0.2 * proxy.count
