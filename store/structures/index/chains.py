@@ -72,6 +72,22 @@ class Chains:
             yield Finding(BROKEN_CHAIN, name, 0, count=self.wrong_slots, detail=detail)
 
 
+def unnamed_entries(entries: np.ndarray, slots: np.ndarray) -> Int64Array:
+    """Return the numbers of entries that neither the next one of their slot's chain names nor the slot.
+
+    A damaged key hash puts an entry into the chain of another slot.
+
+    entries  1 … of the file
+    """
+    slot = entries["key_hash"].astype(np.int64) % len(slots)
+    by_slot = np.argsort(slot, kind="stable")
+    of_slot, numbers = slot[by_slot], by_slot + 1
+    named = slots[of_slot].astype(np.int64)
+    has_next = np.flatnonzero(of_slot[1:] == of_slot[:-1])
+    named[has_next] = entries["previous"][by_slot[has_next + 1]]
+    return np.asarray(numbers[named != numbers])
+
+
 def _count_wrong(stored: Int64Array, newest: Int64Array, count: int) -> int:
     """Count slots with another number than their newest entry's; a number of no entry counts as empty."""
     differing = np.flatnonzero(stored != newest)

@@ -15,6 +15,7 @@ from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
 from store.structures.consumequeue.compare import split_by_start
 from store.structures.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
+from store.structures.index.chains import unnamed_entries
 from store.structures.index.expect import Entries, are_of_tags
 from store.structures.index.rising import RisingOffsets
 from store.structures.index.survey import IndexFile
@@ -33,6 +34,7 @@ class EntryFile:
         self._stretch = files.map(file.path)
         found = Salvaged(self._stretch.buffer) if file.rises else self._stretch.salvage()
         self.entries = entries_of(found.buffer, file.slot_count, file.count)[1:]
+        self._data, self._slot_count = found.buffer, file.slot_count
         self._unreadable = [*found.items(self._at, ENTRY_SIZE)]
         self._rising = RisingOffsets(self.entries["log_offset"], self._require)
 
@@ -48,6 +50,13 @@ class EntryFile:
             inside[first:behind] = False
         rows = np.flatnonzero(inside)
         return rows + 1, self.entries[rows]
+
+    def unnamed(self) -> Int64Array:
+        """Return the numbers of entries that are in no chain. StoreIOError for an unreadable page."""
+        if self.file.is_chained:
+            return np.empty(0, np.int64)
+        self._stretch.require(0, self._at + ENTRY_SIZE * len(self.entries))
+        return unnamed_entries(self.entries, np.frombuffer(self._data, ">i4", self._slot_count, HEADER_SIZE))
 
     def _require(self, first: int, behind: int) -> None:
         self._stretch.require(self._at + ENTRY_SIZE * first, self._at + ENTRY_SIZE * behind)

@@ -30,6 +30,7 @@ class IndexFile:
     low: int
     high: int
     rises: bool
+    is_chained: bool
     begin_timestamp_ms: int
     end_timestamp_ms: int
     is_full: bool
@@ -72,6 +73,7 @@ def survey_index(
         low=chains.low,
         high=chains.high,
         rises=chains.rises and not found.unreadable,
+        is_chained=not (chains.wrong_entries or chains.wrong_slots),
         begin_timestamp_ms=header.begin_timestamp_ms,
         end_timestamp_ms=header.end_timestamp_ms,
         is_full=header.index_count >= geometry.entry_count,

@@ -20,6 +20,7 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
+from store.formats.sets import is_in
 from store.structures.commitlog.end import END_OF_LOG
 from store.structures.index.compare import EntryFile
 from store.structures.index.rising import RisingOffsets
@@ -94,6 +95,7 @@ class DerivedFiles:
         self.aside = ThreadPoolExecutor(1)
         self._found: dict[str, tuple[int, int]] = {}
         """The end of the last search, by queue file (RisingOffsets)."""
+        self._unnamed: dict[str, Int64Array] = {}
         self.queues = {queue: number for number, queue in enumerate(reader.queues() if reader is not None else ())}
         indexes = self.aside.submit(_index_files, reader)
         self._units = list(self._look_at_queues(reader)) if reader is not None else []
@@ -170,9 +172,19 @@ class DerivedFiles:
         pieces = [_NO_ENTRIES]
         for one in self._indexes:
             if self._reader is not None and one.low < stop and start <= one.high:
-                _, entries = EntryFile(self._reader, one).between(start, stop)
+                file = EntryFile(self._reader, one)
+                numbers, entries = file.between(start, stop)
+                if not one.is_chained:
+                    entries = entries[~is_in(numbers, self._unnamed_in(file))]
                 pieces.append(NamedEntries(*(entries[name].astype(np.int64) for name in NamedEntries._fields)))
         return NamedEntries(*_by_log_offset(pieces))
+
+
+    def _unnamed_in(self, file: EntryFile) -> Int64Array:
+        """Return the numbers of entries with a damaged hash: they tell nothing of a record's keys."""
+        if file.name not in self._unnamed:
+            self._unnamed[file.name] = file.unnamed()
+        return self._unnamed[file.name]
 
 
 def _index_files(reader: StoreReader | None) -> list[IndexFile]:

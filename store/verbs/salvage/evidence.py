@@ -1,10 +1,11 @@
 """Compare salvaged records with queues and index; a contradicted record becomes a partial one.
 
-    queue unit    points to the record: its queue, queue offset, size and tags code must be the record's; units of
+    queue unit    points to the record: its queue, queue offset and tags code must be the record's; units of
                   light queues are skipped, and one right unit of several is enough. The queue offset may differ if the
                   unit before or after in the queue differs as much: built from a log that lacks a record, a queue has
-                  the later ones a place too early
-    index entry   points to the record: an entry of another key contradicts the record if one of its keys has none
+                  the later ones a place too early. A wrong size is the unit's: a record's size is that of its fields
+    index entry   points to the record: an entry of another key contradicts the record if one of its keys has none; one
+                  in no chain of its file has a damaged hash, and tells nothing
     properties    never end in a zero byte, unless a page was zeroed
     __CRC32#      if a record has one (5.x), it is the CRC of all its bytes, unless the message is a copy
 
@@ -140,7 +141,6 @@ class Evidence:
         """Mark the units that differ from the expected ones, pair by pair, in more than the queue offset."""
         return np.asarray(
             (units.queue != self._numbers[expected.queue])
-            | (units.size != expected.size)
             | ((units.tags_code != expected.tags_code) & self._has_tags[expected.queue])
             & (units.tags_code > MAX_EXT_ADDRESS)
         )

@@ -97,7 +97,9 @@ def test_a_sound_index_is_surveyed_by_its_files(index: Damaged) -> None:
     files, findings = index.surveyed()
     size, places = Geometry(SLOTS, CAPACITY).file_size, index.places
     rows = [
-        IndexFile(f"index/{path.name}", size, SLOTS, count, low, high, True, START_MS + begin, START_MS + end, is_full)
+        IndexFile(
+            f"index/{path.name}", size, SLOTS, count, low, high, True, True, START_MS + begin, START_MS + end, is_full
+        )
         for path, count, low, high, begin, end, is_full in (
             (index.paths[0], 12, 0, places[10], 0, 10_000, True),
             (index.paths[1], 4, places[11], places[13], 11_000, 13_000, False),
@@ -152,7 +154,7 @@ def test_a_file_without_room_for_a_header_is_named(size: int, index: Damaged) ->
 def test_a_file_without_entries_points_nowhere(count: int, index: Damaged) -> None:
     size = Geometry(SLOTS, CAPACITY).file_size
     index.paths[1].write_bytes((bytes(INDEX_COUNT_AT) + count.to_bytes(4, "big")).ljust(size, b"\0"))
-    row = IndexFile(f"index/{index.paths[1].name}", size, SLOTS, 1, 0, -1, True, 0, 0, False)
+    row = IndexFile(f"index/{index.paths[1].name}", size, SLOTS, 1, 0, -1, True, True, 0, 0, False)
     assert index.surveyed() == ([index.surveyed()[0][0], row], [])
 
 

@@ -83,7 +83,7 @@ def test_a_file_without_an_entry_is_not_read_for_places_that_are_gone(low: int, 
         read.append(path)
         return SimpleNamespace(buffer=memoryview(bytes(HEADER_SIZE)))
 
-    file = IndexFile("index/1", HEADER_SIZE, 0, 0, low, high, True, 0, 0, False)
+    file = IndexFile("index/1", HEADER_SIZE, 0, 0, low, high, True, True, 0, 0, False)
     files = cast(Any, SimpleNamespace(salvage=salvage))
     assert list(outside_findings(files, [file], LogExtent([]))) == []
     assert bool(read) is reads

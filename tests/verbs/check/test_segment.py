@@ -45,7 +45,19 @@ def queue_file(path: str, low: int, high: int) -> QueueFile:
 
 
 def index_file(path: str, low: int, high: int) -> IndexFile:
-    return IndexFile(path, 2240, 50, 2, low, high, rises=True, begin_timestamp_ms=1, end_timestamp_ms=1, is_full=False)
+    return IndexFile(
+        path,
+        2240,
+        50,
+        2,
+        low,
+        high,
+        rises=True,
+        is_chained=True,
+        begin_timestamp_ms=1,
+        end_timestamp_ms=1,
+        is_full=False,
+    )
 
 
 @pytest.mark.parametrize(
