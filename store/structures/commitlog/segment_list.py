@@ -28,7 +28,7 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], si
         only = next(file for file in segments if file.size)
         yield Finding(ODD_SIZE, files.name_of(only.path), only.number, detail=odd)
     size = size or usual_size(segments)
-    end = segments[0].number if segments else 0
+    end, starts = segments[0].number if segments else 0, {file.number for file in segments}
     for file in segments:
         name = files.name_of(file.path)
         if not file.size or file.size != size:
@@ -43,4 +43,6 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], si
         elif file.number < end:
             detail = f"begins at {file.number}, inside of the segment before it, which ends at {end}"
             yield Finding(FOREIGN_FILE, name, file.number, detail=detail)
-        end = max(end, file.number + file.size)
+        # Behind a file that is too long or too short the next one is in its place, and none is missing.
+        is_followed = file.size > 0 and file.number + size in starts
+        end = max(end, file.number + (size if is_followed else file.size))

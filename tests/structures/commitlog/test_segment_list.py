@@ -45,6 +45,27 @@ def segments(*places: tuple[int, int]) -> list[StoredFile]:
                 (FOREIGN_FILE, 7, "begins at 7, inside of the segment before it, which ends at 100"),
             ],
         ),
+        *(
+            (
+                [(0, size), (100, 100), (200, 100)],
+                0,
+                [(WRONG_SIZE, 0, f"{size} bytes, expected 100; no broker starts with it")],
+            )
+            for size in (1, 99, 101, 120, 250)
+        ),
+        (
+            [(0, 101), (101, 100), (201, 100)],
+            0,
+            [(WRONG_SIZE, 0, "101 bytes, expected 100; no broker starts with it")],
+        ),
+        (
+            [(0, 80), (90, 100), (190, 100)],
+            0,
+            [
+                (WRONG_SIZE, 0, "80 bytes, expected 100; no broker starts with it"),
+                (MISSING_SEGMENT, 80, "the log goes from 80 to 90: 10 bytes are not there"),
+            ],
+        ),
         ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
         ([(0, 99)], 99, []),
