@@ -96,6 +96,9 @@ def main(words: list[str]) -> int:
     preload()
     tests = held()
     chosen = [sync for sync in syncs() if not words or any(word in sync.name for word in words)]
+    if not chosen:
+        print(f"no sync has {' or '.join(words)} in its name")
+        return 2
     named = sorted({tests[sync.name] for sync in chosen})
     if in_fork(partial(run_tests, named), 600) != PASSED:
         print("the tests fail though every sync is there; once more, to be seen:", flush=True)
