@@ -177,6 +177,16 @@ def test_queues_are_built_one_by_one_where_another_lacks_a_record() -> None:
     ]
 
 
+def test_a_queue_file_of_a_wrong_length_is_built_before_a_recovery_opens_it(tmp_path: Path) -> None:
+    root = copy_store(golden("aborted").store, tmp_path / "store")
+    with (root / "consumequeue/TopicA/3/00000000000000000000").open("ab") as file:
+        file.write(bytes(20))
+    assert plan(root) == [*DONE_HERE, QUEUES, "recover"]
+    for step in (QUEUES, "recover"):
+        assert rmqctl(*step.split(), "--yes", store=root).code == 0
+    assert list(check(root)) == []
+
+
 def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
     assert plan_of([("placeholder", ("A", 0, 1)), ("lost-index", ()), ("bad-self-offset", ())]) == [
         Step(SALVAGE, "reads the whole log, writes a second store"),
