@@ -45,6 +45,13 @@ class _Stretch(NamedTuple):
     stop: int
 
 
+def may_continue_at(key: QueueKey, queue_offset: int, log_start: int, others: OtherQueues) -> bool:
+    """Return whether a lost queue is plain, and may have had so many messages before the log's start."""
+    is_plain = is_topic_folder_name(key[0]) and key[1] >= 0 and key[0] not in others.topics
+    # Every expired message was a record before the log's start.
+    return is_plain and 0 < queue_offset <= log_start // RECORD_MIN_SIZE
+
+
 class ConsumeQueueStore(QueueSet):
     """All queues of a store, built from the log by `dispatch`."""
 
@@ -230,9 +237,7 @@ class ConsumeQueueStore(QueueSet):
         Its last entry has the log offset before the log's start, as of an expired message. A broker takes a last
         pre-blank entry for a message, and dispatches none before log offset 2147483647.
         """
-        is_plain = is_topic_folder_name(key[0]) and key[1] >= 0 and key[0] not in self._others.topics
-        # Every expired message was a record before the log's start.
-        if not is_plain or not 0 < queue_offset <= log_start // RECORD_MIN_SIZE or self.is_resting(key):
+        if not may_continue_at(key, queue_offset, log_start, self._others) or self.is_resting(key):
             return False
         queue = self.find_or_create(*key)
         if queue.failure is not None or queue.files.files:

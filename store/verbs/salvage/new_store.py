@@ -42,6 +42,7 @@ from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
 from store.structures.tables.topics import Attributes, record_attributes
+from store.verbs.consumed_ends import describe_consumed_end
 from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
@@ -86,11 +87,13 @@ class Salvaged:
 
     walk          returns the runs in log order, each time from the start: keeping log offsets takes a second walk
     next_offsets  the queue offset of each queue's next message, from the old queues
+    lost_ends     that of queues whose files are lost, from their consumers
     on_built      called with the bytes of the new log that are in its queues and index, and its bytes in all
     """
 
     walk: Callable[[], Iterable[SalvagedRun]]
     next_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    lost_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     on_built: OnProgress = lambda done_bytes, bytes_in_all: None
 
 
@@ -170,7 +173,8 @@ def _write(
     kinds = {"simple": tables.are_queues_simple, "holes": tables.was_database}
     planned = plan_placeholders(salvaged.walk(), segment_size, **kinds) if keep_offsets else None
     start = 0 if keep_offsets else moved_start(segment_size)
-    light = light_topic(len({topic for topic, _ in salvaged.next_offsets if topic.startswith(LIGHT_PLACEHOLDERS)}))
+    ends = {**salvaged.next_offsets, **salvaged.lost_ends}
+    light = light_topic(len({topic for topic, _ in ends if topic.startswith(LIGHT_PLACEHOLDERS)}))
     writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, QueueGaps(**kinds), light)
     attributes: Attributes = {}
     for run in salvaged.walk():
@@ -179,7 +183,9 @@ def _write(
             attributes |= record_attributes(run.run)
         else:
             report.left_out_count += run.count
-    writer.end_queues(salvaged.next_offsets, report)
+    ended = writer.end_queues(ends, report)
+    lost = salvaged.lost_ends
+    report.remarks += [describe_consumed_end(queue, lost[queue]) for queue in ended if queue in lost]
     writer.log.close()
     report.log_end, report.filler_count, report.has_v2 = writer.log.position, writer.log.filler_count, writer.has_v2
     if writer.has_v2 or tables.line is not LINE_4_9:
@@ -265,9 +271,9 @@ class _StoreWriter:
             for placeholder in placeholders_before(missing):
                 self._place(placeholder, self.last_ms, report)
 
-    def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> None:
-        """Append a placeholder for the last queue offset of each queue without a record."""
-        met = self._gaps.names
+    def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> list[tuple[str, int]]:
+        """Append a placeholder for the last queue offset of each queue without a record; return these queues."""
+        met, ended = self._gaps.names, list[tuple[str, int]]()
         for (topic, queue_id), next_offset in next_offsets.items():
             if next_offset > 0 and met and (topic, queue_id) not in met:
                 if self._planned is not None and next_offset > 1:
@@ -275,6 +281,8 @@ class _StoreWriter:
                 own = Placeholder(topic.encode(), queue_id, next_offset - 1)
                 light = Placeholder(LIGHT_TOPIC, 0, NO_QUEUE_OFFSET, ((own.topic, own.queue_offset),))
                 self._place(light if shares_records(topic) else own, self.last_ms, report)
+                ended.append((topic, queue_id))
+        return ended
 
     def _append(self, part: SalvagedRun, report: NewStore) -> None:
         columns = part.run.columns

@@ -37,6 +37,7 @@ from store.opened.detect import detect_line, make_layout
 from store.opened.reach import reach_store
 from store.opened.sizes import SEGMENT_SIZE, assumed_sizes
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+from store.verbs.consumed_ends import lost_ends
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
 from store.verbs.salvage.derived_files import DerivedFiles
@@ -232,7 +233,8 @@ def _write_store(
         return lambda done, in_all: progress(before * in_all + done, (walks + 1) * in_all)
 
     ends = next_offsets_of(source.root, fs, source.logs, report.unknown_ends.append)
-    salvaged = Salvaged(walk, ends, part_of_progress(walks))
+    lost = _lost_ends(source, layout, ends) if layout is not None else {}
+    salvaged = Salvaged(walk, ends, lost, part_of_progress(walks))
     made = write_new_store(salvaged, to, config, fs, keep_offsets=keep_offsets, clock=clock, source=layout, line=line)
     report.new_store, report.saved = made, made.record_count
     report.remarks += made.remarks
@@ -333,6 +335,17 @@ def next_offsets_of(
     except StoreError as error:
         warn(UnknownEnds(None, None, str(error)))
     return found
+
+
+def _lost_ends(source: _Source, layout: StoreLayout, ends: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    """Return where the queues without files go on, by their consumers."""
+    starts = [start for _, start in find_sources(source.root, source.fs, source.logs)]
+    try:
+        found = lost_ends(layout, source.config, min(starts, default=0), source.fs)
+    except StoreError:
+        # The offsets can't be read; `unread_offsets` says so.
+        return {}
+    return {queue: offset for queue, offset in found.items() if not ends.get(queue)}
 
 
 def _taken(piece: Piece, report: SalvageReport, coverage: LogCoverage, evidence: Evidence) -> Iterator[SalvagedRun]:

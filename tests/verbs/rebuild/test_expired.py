@@ -10,7 +10,9 @@ import pytest
 
 from store import Message, check, open_store
 from store.broker_line import broker_line
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
+from store.structures.tables.consumer_offsets import read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five
@@ -130,6 +132,37 @@ def test_queues_of_a_deleted_topic_are_not_lost(
     assert (run.code, "its files are lost" in run.err) == (0, next_offset > 0), run.err
     assert next_offsets(root).get(OLD, 0) == next_offset
     assert (root / "consumequeue/Old").exists() == (next_offset > 0)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("words", [(), ("--keep-offsets",)])
+@pytest.mark.parametrize(
+    ("topics", "consumed", "next_offset"),
+    [
+        ("", 28, 28),
+        ("", 1 << 40, 0),
+        ('{"topicConfigTable": {"Old": {}}}', 28, 28),
+        ('{"topicConfigTable": {"Other": {}}}', 28, 0),
+    ],
+)
+def test_a_salvage_goes_on_at_the_same_offset_as_a_rebuild_and_leaves_the_consumer_there(
+    topics: str, consumed: int, next_offset: int, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    root, new = expired_store(tmp_path / "store"), tmp_path / "new"
+    shutil.rmtree(root / "consumequeue")
+    (root / "config").mkdir(exist_ok=True)
+    table = {"Old@billing": {"0": consumed}, "T@billing": {"0": 7}, "../x@evil": {"0": 7}}
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+    if topics:
+        (root / "config/topics.json").write_text(topics)
+    run = rmqctl("--set", "mappedFileSizeConsumeQueue=400", "salvage", "--to", new, *words, store=root)
+    told = "Old, queue 0: its files are lost, and its messages have expired; it goes on at 28, the largest offset"
+    assert (run.code, told in run.err) == (0, next_offset > 0), run.err
+    assert next_offsets(new).get(OLD, 0) == next_offset
+    assert read_consumer_offsets(new / "config", Filesystem())["Old", "billing"] == {0: next_offset}
+    with open_store(new, settings=SMALL, read_only=False) as store:
+        assert store.put(Message("Old", b"next")).queue_offset == next_offset
+    assert list(check(new)) == []
 
 
 @pytest.mark.parametrize(
