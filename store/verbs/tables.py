@@ -36,6 +36,7 @@ from store.structures.tables.topics import (
     record_attributes,
 )
 from store.verbs.queue_ends import QueueEnd, queue_ends
+from store.verbs.waiting_queues import waiting_queues
 
 TOPICS_FILE = "topics.json"
 _QUEUE_COLUMNS = pa.schema([("topic", pa.string()), ("queue_id", pa.int32())])
@@ -111,9 +112,9 @@ def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
 
 
 def topics_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> tuple[set[Queue], Attributes]:
-    """Return the queues of the log's records, also after damage, and attributes that records require.
+    """Return the queues of the log's records and waiting messages, and attributes that records require.
 
-    `reader` records the damage.
+    The walk goes on after damage; `reader` records it.
     """
     found: set[Queue] = set()
     attributes: Attributes = {}
@@ -123,6 +124,7 @@ def topics_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: No
             batch = MessageRows(run.buffer, run.file_start, run.columns).batch(_QUEUE_COLUMNS)
             pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])
             found.update(zip(*(pairs.column(name).to_pylist() for name in _QUEUE_COLUMNS.names), strict=True))
+            found |= waiting_queues(run)
             attributes |= record_attributes(run)
             on_progress(done + run.end - segment.number)
         done += segment.size

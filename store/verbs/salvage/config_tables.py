@@ -2,8 +2,8 @@
 
     1. config/           each table from its newest copy that parses: the file, the .tmp of a 4.x broker, the .bak
     2. other files       those of config/, and files that are copied as they are; the others are listed, and stay
-    3. topics.json       an entry for every queue of the new store; a database of config/ whose tables are JSON files
-                         now is removed, as it would be read in place of them
+    3. topics.json       an entry for every queue of the new store and of waiting messages; a database of config/ whose
+                         tables are JSON files now is removed, as it would be read in place of them
     4. offsets           those of consumers and of delayed messages moved into the queues of the new store
     5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, and the database of
                          open half messages (5.x)
@@ -145,16 +145,24 @@ class ConfigTables:
         """Return the modules of this name, with this function, in the rooms of the old store's structures."""
         return rooms_with(names_of(self._source, self._fs), kind, function) if self._source is not None else iter(())
 
-    def fit(self, now_ms: int, jumps: Ends = MappingProxyType({}), *, names_new_offsets: bool = True) -> None:
+    def fit(
+        self,
+        now_ms: int,
+        jumps: Ends = MappingProxyType({}),
+        *,
+        waiting: Iterable[Queue] = (),
+        names_new_offsets: bool = True,
+    ) -> None:
         """Run steps 3 to 5, after the queues are built.
 
-        jumps  the next offset of each bumped queue, without the bump and with it
+        jumps    the next offset of each bumped queue, without the bump and with it
+        waiting  the queues of messages that wait in another topic
         names_new_offsets  whether moved records name other records by their new log offsets
         """
         reader = StoreReader(str(self._target.root), self._fs)
         ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
         self._remove_databases()
-        self._add_topics(ends, now_ms)
+        self._add_topics([*ends, *waiting], now_ms)
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
             self._move_offsets(name, ends, jumps)
         if any(topic == TIMER_TOPIC for topic, _ in ends) and not self._is_of_others(f"consumequeue/{TIMER_TOPIC}"):

@@ -50,6 +50,7 @@ from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, NoRoom, moved_start
 from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder, light_topic
 from store.verbs.salvage.queue_gaps import NO_QUEUE_OFFSET, QueueGaps, placeholders_before, plan_placeholders
+from store.verbs.waiting_queues import Queue, waiting_queues
 
 OnProgress = Callable[[int, int], None]
 IN_FILES = MappingProxyType({"storeType": "default", "indexFileWriteEnable": True})
@@ -176,11 +177,12 @@ def _write(
     ends = {**salvaged.next_offsets, **salvaged.lost_ends}
     light = light_topic(len({topic for topic, _ in ends if topic.startswith(LIGHT_PLACEHOLDERS)}))
     writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, QueueGaps(**kinds), light)
-    attributes: Attributes = {}
+    attributes, waiting = Attributes(), set[Queue]()
     for run in salvaged.walk():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
             attributes |= record_attributes(run.run)
+            waiting |= waiting_queues(run.run)
         else:
             report.left_out_count += run.count
     ended = writer.end_queues(ends, report)
@@ -200,7 +202,7 @@ def _write(
     rebuilt = rebuild_locally(files, root, config, scope, clock=clock, fs=fs, on_progress=salvaged.on_built)
     sync_rebuilt(layout, fs)
     StoreCheckpoint(layout.checkpoint, fs, rebuilt.checkpoint(tables.line, writer.last_ms), None).flush()
-    tables.fit(clock())
+    tables.fit(clock(), waiting=waiting)
     report.brought = tables.rows
     report.remarks += tables.remarks
     return report

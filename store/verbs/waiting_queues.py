@@ -1,0 +1,40 @@
+"""The queues of messages that wait in a topic of the broker's own: delayed, half and timer messages.
+
+A waiting message has no record in its queue yet. The broker writes it there when it is due, and a consumer finds its
+topic in topics.json alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from store.formats.java import decode_utf8, parse_int
+from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
+from store.formats.run import Run
+from store.formats.sets import is_in
+from store.formats.topics import HALF_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC
+from store.layout import is_topic_folder_name
+
+Queue = tuple[str, int]
+_WAITING = {topic.encode() for topic in (SCHEDULE_TOPIC, *HALF_TOPICS, TIMER_TOPIC)}
+_SIZES = np.array([len(topic) for topic in _WAITING], np.int64)
+
+
+def waiting_queues(run: Run) -> set[Queue]:
+    """Return the queue of each waiting message of a run (REAL_TOPIC, REAL_QID).
+
+    A message that was delivered since is among them: its copy in the log has the same queue.
+    """
+    rows = np.flatnonzero(is_in(run.columns.topic_size, _SIZES))
+    waits = np.zeros(run.count, bool)
+    waits[[row for row in rows.tolist() if run.topic(row) in _WAITING]] = True
+    if not waits.any():
+        return set()
+    # Most logs have no waiting message, and Arrow takes long to import.
+    from store.structures.commitlog.message_batch import MessageRows
+
+    properties = MessageRows(run.buffer, run.file_start, run.columns).select(waits).properties
+    topics, queue_ids = (properties.column(name.encode()).to_pylist() for name in (REAL_TOPIC, REAL_QUEUE_ID))
+    found = {pair for pair in zip(topics, queue_ids, strict=True) if None not in pair}
+    named = ((decode_utf8(topic), parse_int(decode_utf8(queue_id))) for topic, queue_id in found)
+    return {(topic, number) for topic, number in named if number is not None and is_topic_folder_name(topic)}
