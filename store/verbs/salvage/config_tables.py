@@ -5,8 +5,8 @@
     3. topics.json       an entry for every queue of the new store and of waiting messages; a database of config/ whose
                          tables are JSON files now is removed, as it would be read in place of them
     4. offsets           those of consumers and of delayed messages moved into the queues of the new store
-    5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, and the database of
-                         open half messages (5.x)
+    5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, the database of open
+                         half messages, and copied files that are not whole (5.x)
 
 Steps 1 and 2 come before the queues are built, as topics.json holds their types. A queue offset has the same message in
 both stores. Only a queue's end can be lost, or its beginning expired.
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from store.broker_line import BrokerLine
+from store.change.workspace import staging_folder
 from store.config import StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
@@ -181,6 +182,7 @@ class ConfigTables:
                 self._note(f"config/{DELAY_OFFSETS}", "the log", f"past what was delivered: {levels}")
         if any(topic == OPEN_IN_DATABASE for topic, _ in ends):
             self._open_halves(names_new_offsets)
+        self._mend_copies()
 
     def _describe_left(self, name: str, source: StoreLayout) -> str:
         """Return why a file of the old store's root is left; empty if the new store has all of it."""
@@ -227,6 +229,15 @@ class ConfigTables:
         for name in built:
             self._rows[name] = BroughtFile(name, "the log", "half messages without an end are open, and checked anew")
         return None
+
+    def _mend_copies(self) -> None:
+        """Mend copied files that would keep a broker from starting."""
+        target, staging = self._target, staging_folder(self._target.root, "copied")
+        for room in rooms_with(names_of(target, self._fs), "copied", "mend_copy"):
+            name, mended, remarks = room.mend_copy(target, self._fs, staging)
+            self.remarks += remarks
+            if mended:
+                self._note(name, "", f"{amount(len(mended), 'file')} mended: {', '.join(mended)}")
 
     def _note(self, file: str, copied_from: str, remark: str) -> None:
         row = self._rows.setdefault(file, BroughtFile(file, copied_from))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.layout import StoreLayout
+from store.layout import OWN_FOLDER, StoreLayout
 from store.structures.tables.fastjson import parse_fastjson
 from store.structures.timer.files import SLOT_DTYPE, read_timer_files
 from store.verbs.queue_ends import queue_ends
@@ -187,6 +189,32 @@ def test_tables_of_a_database_become_json_files_and_no_stale_database_stays_besi
         names = {one.name for one in (root / "config").iterdir()}
         assert names == {"topics.json", "subscriptionGroup.json", "consumerOffset.json"}
         assert table(root, "consumerOffset.json")["offsetTable"] == {"Orders@billing": {"0": 0, "1": 0}}
+
+
+LOG, UNITS = (f"compaction/compaction{tree}/CompB/0/{0:020d}" for tree in ("Log", "Cq"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "mended"),
+    [
+        (lambda root: (root / UNITS).unlink(), f"1 file mended: {UNITS} (made from the records of the same name)"),
+        (lambda root: shutil.copy(root / LOG, root / f"{LOG}.delete"),
+         f"1 file mended: {LOG}.delete (a run that was cut short had set it aside)"),
+        (lambda root: os.truncate(root / UNITS, 46),
+         f"1 file mended: {UNITS} (made from the records of the same name)"),
+        (lambda root: None, ""),
+    ],
+)  # fmt: skip
+def test_a_broken_compaction_store_is_mended_in_the_new_store_and_a_broker_starts_on_it(
+    damage: Callable[[Path], Any], mended: str, tmp_path: Path
+) -> None:
+    source, new = copy_of_five("compaction", tmp_path), tmp_path / "new"
+    units = (source / UNITS).read_bytes()
+    damage(source)
+    assert salvaged(source, new)["compaction"] == ("compaction", mended)
+    assert (new / UNITS).read_bytes() == units
+    assert rmqctl("doctor", store=new).code == 0
+    assert not (new / OWN_FOLDER).exists()
 
 
 ATTRIBUTES = {"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION"}
