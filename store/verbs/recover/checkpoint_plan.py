@@ -55,7 +55,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     report = CheckpointPlan(log_end, page.physic_ms, page.logics_ms, page.index_ms)
     change = Change("checkpoint rewrite", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     change.notes = end.describe_unreadable()
-    if page != before or opened.checkpoint.file_size is None:
+    if page != before or not opened.checkpoint.is_whole:
         change.publish_bytes(opened.layout.checkpoint, page.encode_mended(), "promises what the files hold")
         change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
         change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]

@@ -199,6 +199,22 @@ def test_a_rewritten_checkpoint_promises_what_the_files_hold_and_is_left_then(
         assert (again.actions, again.sync_paths) == ([], [])
 
 
+@pytest.mark.parametrize("size", [None, 0, 23, 24, 100, 1964, 4095])
+def test_a_checkpoint_that_is_missing_or_short_is_rewritten_as_a_whole_page(
+    size: int | None, clocked: tuple[Path, int]
+) -> None:
+    checkpoint = clocked[0] / "checkpoint"
+    with plan_checkpoint(clocked[0]) as change:
+        change.apply()
+    whole = checkpoint.read_bytes()
+    checkpoint.unlink()
+    if size is not None:
+        checkpoint.write_bytes(whole[:size])
+    with plan_checkpoint(clocked[0]) as change:
+        change.apply()
+    assert (checkpoint.read_bytes(), list(check(clocked[0]))) == (whole, [])
+
+
 def test_a_log_without_a_record_has_no_first_time(tmp_path: Path) -> None:
     none = SimpleNamespace(log=SimpleNamespace(segments=SimpleNamespace(first=None)), line=None)
     assert first_time_ms(cast(Any, none)) == 0
