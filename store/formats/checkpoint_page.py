@@ -50,9 +50,14 @@ class CheckpointPage(NamedTuple):
         """Return the whole page, 4096 bytes."""
         return (FIELDS.pack(*self[:_COUNT]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
 
+    @property
+    def mended(self) -> CheckpointPage:
+        """The page with 0 for negative numbers, as no broker writes those."""
+        return self._replace(**{name: max(0, getattr(self, name)) for name in FIELD_NAMES})
+
     def encode_mended(self) -> bytes:
-        """Return the whole page with 0 for negative numbers, as no broker writes those."""
-        return self._replace(**{name: max(0, getattr(self, name)) for name in FIELD_NAMES}).encode()
+        """Return the whole mended page."""
+        return self.mended.encode()
 
     @property
     def is_possible(self) -> bool:

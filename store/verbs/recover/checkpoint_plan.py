@@ -49,14 +49,14 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         master_flushed_offset=min(before.master_flushed_offset, log_end),
         confirm_log_offset=min(before.confirm_log_offset, log_end),
         logics_log_offset=before.logics_log_offset if _begins_record(opened, before.logics_log_offset) else 0,
-    )
+    ).mended
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
     report = CheckpointPlan(log_end, page.physic_ms, page.logics_ms, page.index_ms)
     change = Change("checkpoint rewrite", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     change.notes = end.describe_unreadable()
     if page != before or not opened.checkpoint.is_whole:
-        change.publish_bytes(opened.layout.checkpoint, page.encode_mended(), "promises what the files hold")
+        change.publish_bytes(opened.layout.checkpoint, page.encode(), "promises what the files hold")
         change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
         change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
     return change

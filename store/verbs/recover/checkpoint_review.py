@@ -61,8 +61,9 @@ class Promise:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a recovery would trust missing data."""
-        return self.said > max(self.reached, self.expired)
+        """Whether a recovery would trust missing data; a field of 0 promises nothing."""
+        # The store times of messages from before 1970 are negative.
+        return self.said > max(0, self.reached, self.expired)
 
     @property
     def excess(self) -> int:

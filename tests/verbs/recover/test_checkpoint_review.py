@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from store import check, open_store, plan_checkpoint
+from store import Message, check, open_store, plan_checkpoint
 from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
 from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID
 from store.verbs.recover.checkpoint_plan import CheckpointPlan
@@ -101,6 +101,10 @@ def test_offsets_are_promised_where_one_of_them_is_set(master: int, confirm: int
         (1_700_000_000_000, 1_700_000_000_001, 0, "behind", 0),
         (1_700_000_000_000, int("1700000000000"), 0, "ok", 0),
         (-1, 0, 0, "behind", 0),
+        (0, -1, 0, "never set", 1),
+        (0, -1, -1, "never set", 1),
+        (-1, -5, -5, "ok", 4),
+        (1, -1, -1, "ahead of the files", 2),
     ],
 )
 def test_the_verdict_on_a_promise(said: int, reached: int, expired: int, verdict: str, excess: int) -> None:
@@ -213,6 +217,22 @@ def test_a_checkpoint_that_is_missing_or_short_is_rewritten_as_a_whole_page(
     with plan_checkpoint(clocked[0]) as change:
         change.apply()
     assert (checkpoint.read_bytes(), list(check(clocked[0]))) == (whole, [])
+
+
+@pytest.mark.parametrize("times", [[-1], [-5, -3], [0], [-7, 0]])
+def test_a_checkpoint_of_zeros_promises_nothing_beside_messages_from_before_1970(
+    times: list[int], tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    clock = Clock(0)
+    with open_store(root, settings=SMALL, read_only=False, clock=clock) as store:
+        for clock.now_ms in times:
+            store.put(Message("T", b"x"))
+        store.catch_up()
+        log_end = store.max_log_offset
+    assert (decode_checkpoint((root / "checkpoint").read_bytes()), list(check(root))) == (CheckpointPage(), [])
+    with plan_checkpoint(root) as change:
+        assert (change.report, change.actions) == (CheckpointPlan(log_end, 0, 0, 0), [])
 
 
 def test_a_log_without_a_record_has_no_first_time(tmp_path: Path) -> None:
