@@ -16,6 +16,7 @@ from store.change.journal import ELSEWHERE, HALF_DONE, Journal
 from store.change.workspace import quarantine_folder
 from store.errors import BadRequest, StoreIOError
 from store.files.filesystem import Filesystem
+from store.formats.given import check_flag, check_kind, check_names, check_path, check_sequence, check_text
 from store.layout import OWN_FOLDER
 
 
@@ -45,10 +46,10 @@ def undo(
     root: str | Path,
     change_id: str,
     *,
-    quarantine: Path | None = None,
+    quarantine: str | Path | None = None,
     force: bool = False,
     fs: Filesystem | None = None,
-    elsewhere: Sequence[Path] = (),
+    elsewhere: Sequence[str | Path] = (),
 ) -> UndoReport:
     """Restore the store to its state before the change.
 
@@ -57,8 +58,14 @@ def undo(
     BadRequest for an unknown or already undone id; when the store has changed since (unless `force`); and when records
     were written since over bytes that the change had patched.
     """
-    root = Path(root)
-    journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs or Filesystem(), elsewhere)
+    fs = Filesystem() if fs is None else fs
+    root, folder = _places(root, quarantine, fs)
+    check_text("change_id", change_id)
+    check_flag("force", force)
+    check_sequence("elsewhere", elsewhere)
+    for place in elsewhere:
+        check_path("one of elsewhere", place)
+    journal = Journal.load(root, change_id, folder, fs, [Path(place) for place in elsewhere])
     journal.require_kept_sound()
     if journal.state == "undone":
         raise BadRequest(f"{change_id} was undone already")
@@ -74,13 +81,23 @@ def undo(
     return UndoReport(count, tuple(entry.path for entry in journal.later_files()))
 
 
-def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
+def list_quarantine(root: str | Path, *, quarantine: str | Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
     """Return every change that can still be undone or purged, oldest first."""
+    root, folder = _places(root, quarantine, fs)
     fs.require_folder(root / OWN_FOLDER)
-    folder = quarantine or quarantine_folder(root)
     # A folder without a manifest is of a change that failed or was killed before it touched anything.
     ids = [e.path.name for e in fs.list_folder(folder) if not e.is_link and fs.exists(e.path / "manifest.json")]
     return [_entry_of(Journal.load(root, change_id, folder, fs)) for change_id in ids]
+
+
+def _places(root: str | Path, quarantine: str | Path | None, fs: Filesystem) -> tuple[Path, Path]:
+    """Return the store's root and the quarantine's folder; raise for a wrong kind of path or file system."""
+    check_path("root", root)
+    if quarantine is not None:
+        check_path("quarantine", quarantine)
+    check_kind("fs", fs, Filesystem)
+    root = Path(root)
+    return root, Path(quarantine) if quarantine is not None else quarantine_folder(root)
 
 
 def _entry_of(journal: Journal) -> QuarantineEntry:
@@ -140,10 +157,16 @@ def _quarantined_elsewhere(root: Path, fs: Filesystem) -> Path | None:
 
 
 def purge(
-    root: Path, change_ids: Sequence[str] | None = None, *, quarantine: Path | None = None, fs: Filesystem
+    root: str | Path,
+    change_ids: Sequence[str] | None = None,
+    *,
+    quarantine: str | Path | None = None,
+    fs: Filesystem,
 ) -> int:
     """Delete quarantined changes for good (all of them without ids); give the bytes freed."""
-    folder = quarantine or quarantine_folder(root)
+    root, folder = _places(root, quarantine, fs)
+    if change_ids is not None:
+        check_names("change_ids", change_ids)
     lost = _quarantined_elsewhere(root, fs)
     if lost is not None and list(change_ids or ()) == [lost.name] and not fs.exists(lost / "manifest.json"):
         # Otherwise a lost disk with the quarantine would block the store for good.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import index
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -23,11 +23,13 @@ _INTS = ("queue_id", "flag", "sys_flag", "reconsume_times")
 _ARGUMENTS = {KEYS: "keys", TAGS: "tags", UNIQ_KEY: "uniq_key", DELAY: "delay_level"}
 """The arguments of a message that become properties."""
 _ADDRESS_SIZES = (4, 16)
+_ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
+"""These are one value where several are asked for, although they have items."""
 
 
 def check_messages(messages: Sequence[Message]) -> None:
     """Raise as check_message for one of several messages; WrongKind without a sequence."""
-    check_kind("messages", messages, Sequence)
+    check_sequence("messages", messages)
     for message in messages:
         check_message(message)
 
@@ -97,6 +99,20 @@ def check_kind(name: str, value: object, kind: type) -> None:
     """Raise WrongKind for a value of another type."""
     if not isinstance(value, kind):
         raise WrongKind(f"{name} is not a {kind.__name__}, but {type(value).__name__}")
+
+
+def check_sequence(name: str, value: object) -> None:
+    """Raise WrongKind for a value that is not a sequence of several values."""
+    if isinstance(value, _ONE_VALUE) or not isinstance(value, Sequence):
+        raise WrongKind(f"{name} is not a Sequence, but {type(value).__name__}")
+
+
+def check_names(name: str, value: object) -> None:
+    """Raise unless the value is a collection of texts."""
+    if isinstance(value, _ONE_VALUE) or not isinstance(value, Collection):
+        raise WrongKind(f"{name} is not a collection of names, but {type(value).__name__}")
+    for one in value:
+        check_text(f"one of {name}", one)
 
 
 def check_same(properties: Mapping[str, str], given: Mapping[str, str]) -> None:

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from store.broker_line import broker_line
 from store.config import StoreConfig
-from store.errors import BadRequest, WrongKind
+from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.formats.given import check_call, check_flag, check_kind, check_number, check_path, check_real, check_text
+from store.formats.given import (
+    check_call,
+    check_flag,
+    check_kind,
+    check_names,
+    check_number,
+    check_path,
+    check_real,
+    check_text,
+)
 from store.structures.registry import AS_BROKER, CHANGES
 
 P = ParamSpec("P")
@@ -43,14 +52,6 @@ def _check_settings(name: str, value: object) -> None:
     check_kind(name, value, Mapping)
     assert isinstance(value, Mapping)
     StoreConfig().with_settings(value)
-
-
-def _check_names(name: str, value: object) -> None:
-    # Each letter of a text would be a name.
-    if isinstance(value, str) or not isinstance(value, Collection):
-        raise WrongKind(f"{name} is not a collection of names, but {type(value).__name__}")
-    for one in value:
-        check_text(f"one of {name}", one)
 
 
 def _check_line(name: str, value: object) -> None:
@@ -92,7 +93,7 @@ _CHECKS: dict[str, _Check] = {
     **_each("clock note progress rebuild refuse", check_call),
     **_each(_FLAGS, check_flag),
     **_each("listen master text transaction_id table topic ring", check_text),
-    **_each("services columns", _check_names),
+    **_each("services columns", check_names),
     **_each("queue_id", check_number),
     **_each("now_ms time_ms timeout_ms offset start end", partial(check_number, bits=64)),
     **_each("log_offset free_bytes max_count count", partial(check_number, bits=64, least=0)),

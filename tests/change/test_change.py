@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from store.change import change as changes
 from store.change.actions import HASH_SIZE_LIMIT, Action, Patch, Publish, Remove, Workplace, replace_files
 from store.change.change import Change
 from store.change.quarantine import UndoReport, list_quarantine, purge, undo
-from store.errors import BadRequest, ForeignFile, StoreIOError
+from store.errors import BadRequest, ForeignFile, StoreIOError, WrongKind
 from store.files.filesystem import Filesystem
 from tests.support.snapshots import snapshot
 
@@ -225,3 +227,53 @@ def test_a_change_with_its_quarantine_elsewhere_is_undone_and_leaves_no_note(roo
         purge(root, ["b", change_id, "a"], quarantine=tmp_path / "q", fs=FS)
     assert purge(root, [change_id], quarantine=tmp_path / "q", fs=FS) == 0
     assert list((tmp_path / "q").iterdir()) == []
+
+
+CALLS: dict[str, Callable[..., object]] = {"undo": undo, "list": list_quarantine, "purge": purge}
+PATHS = ((5, "{} is not a path: 5"), (b"x", "{} is not a path: b'x'"))
+NO_FS = ((5, "fs is not a Filesystem, but int"), ("x", "fs is not a Filesystem, but str"))
+WRONG: list[tuple[str, str, object, str]] = [
+    *((call, "root", value, reason.format("root"))
+      for call in CALLS for value, reason in (*PATHS, (None, "{} is not a path: None"))),
+    *((call, "quarantine", value, reason.format("quarantine")) for call in CALLS for value, reason in PATHS),
+    *((call, "fs", value, reason) for call in CALLS for value, reason in NO_FS),
+    *((call, "fs", None, "fs is not a Filesystem, but NoneType") for call in ("list", "purge")),
+    ("undo", "change_id", None, "change_id is not text: None"), ("undo", "change_id", 5, "change_id is not text: 5"),
+    ("undo", "change_id", b"x", "change_id is not text: b'x'"),
+    ("undo", "force", 1, "force is neither true nor false: 1"),
+    ("undo", "force", None, "force is neither true nor false: None"),
+    ("undo", "elsewhere", None, "elsewhere is not a Sequence, but NoneType"),
+    ("undo", "elsewhere", "/log", "elsewhere is not a Sequence, but str"),
+    ("undo", "elsewhere", [5], "one of elsewhere is not a path: 5"),
+    ("purge", "change_ids", 5, "change_ids is not a collection of names, but int"),
+    ("purge", "change_ids", "ab", "change_ids is not a collection of names, but str"),
+    ("purge", "change_ids", b"", "change_ids is not a collection of names, but bytes"),
+    ("purge", "change_ids", {}, "change_ids is not a collection of names, but dict"),
+    ("purge", "change_ids", [None], "one of change_ids is not text: None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "name", "value", "reason"), WRONG)
+def test_a_wrong_kind_of_argument_is_refused_by_its_name_and_changes_nothing(
+    call: str, name: str, value: object, reason: str, root: Path
+) -> None:
+    change_id = apply(root)
+    given: dict[str, Any] = {"root": root, "fs": FS, **({"change_id": change_id} if call == "undo" else {})}
+    before = snapshot(root)
+    with pytest.raises(WrongKind) as refused:
+        CALLS[call](**{**given, name: value})
+    assert (str(refused.value), snapshot(root)) == (reason, before)
+
+
+@pytest.mark.parametrize("name", ["root", "quarantine", "change_id"])
+def test_a_lone_surrogate_in_an_argument_is_refused(name: str, root: Path) -> None:
+    given: dict[str, Any] = {"root": root, "change_id": apply(root), name: "\ud800"}
+    with pytest.raises(BadRequest, match=rf"^a lone surrogate in {name}: '\\ud800'"):
+        undo(**given)
+
+
+def test_paths_may_be_texts(root: Path) -> None:
+    change_id, kept = apply(root), str(root / ".rmqctl" / "quarantine")
+    assert [one.id for one in list_quarantine(str(root), quarantine=kept, fs=FS)] == [change_id]
+    assert undo(str(root), change_id, quarantine=kept, elsewhere=[str(root / "log")]) == UndoReport(4, ())
+    assert purge(str(root), [change_id], quarantine=kept, fs=FS) == 0

@@ -36,7 +36,7 @@ NO_FLAG = (0, 1, 0.5, "true")
 NO_TEXT = (5, 0.5, b"x", True, ["x"])
 NO_NUMBER = (0.5, 1.0, "0", b"0", True, float("nan"), [1])
 NO_CALL = (5, "x", True)
-NO_NAMES = ("schedule", 5, [5], True)
+NO_NAMES: tuple[Any, ...] = ("schedule", 5, [5], True, b"", bytearray(), {}, {"schedule": 1})
 
 KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     **dict.fromkeys(("root", "path", "scratch", "opened", "to", "quarantine"), (NO_PATH, ("a\0b", "a\ud800"))),
@@ -176,7 +176,7 @@ def _refuses(given: Any, method: str, name: str, signature: inspect.Signature) -
     (method, {name: value})
     for method, name in (("put", "message"), ("put_replayed", "message"), ("put_batch", "messages"),
                          ("put_many", "messages"), ("put_many_replayed", "messages"))
-    for value in (5, None, "x", b"x", [5], {"topic": "T"})
+    for value in (5, None, "x", b"x", b"", [5], {"topic": "T"})
 ] + [("put_many_replayed", {"messages": MessageColumns.of([Message("T")]), "store_timestamps_ms": value})
      for value in (5, "x", [1], [0.5])])  # fmt: skip
 def test_what_is_no_message_is_not_put(method: str, wrong: dict[str, Any], tmp_path: Path) -> None:
@@ -192,6 +192,7 @@ def test_what_is_no_message_is_not_put(method: str, wrong: dict[str, Any], tmp_p
     (Host.decode, bytes(7), "data is not a host of 8 or 20 bytes, but of 7"),
     (Host.decode, bytes(19), "data is not a host of 8 or 20 bytes, but of 19"),
     (MessageColumns.of, 5, "messages is not a Sequence, but int"),
+    (MessageColumns.of, b"", "messages is not a Sequence, but bytes"),
     (MessageColumns.from_arrow, 5, "batch is not a RecordBatch, but int"),
     (StoreConfig().with_settings, 5, "settings is not a Mapping, but int"),
     (StoreConfig().with_settings, ["x"], "settings is not a Mapping, but list"),

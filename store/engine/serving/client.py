@@ -24,7 +24,16 @@ from store.engine.serving.frames import Frame, Head, pack_messages, receive_fram
 from store.engine.serving.place import connect_to, socket_path
 from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
-from store.formats.given import check_flag, check_get, check_kind, check_number, check_query, check_queue, check_text
+from store.formats.given import (
+    check_flag,
+    check_get,
+    check_kind,
+    check_number,
+    check_query,
+    check_queue,
+    check_sequence,
+    check_text,
+)
 from store.formats.message import Message, StoredMessage, decode_record
 from store.opened.arguments import checks_arguments
 from store.reading.message_store import QueryResult
@@ -84,7 +93,7 @@ class StoreClient(LiveStore):
         """Append messages in their order; each has its own result."""
         results: list[PutResult] = []
         start = size = 0
-        check_kind("messages", messages, Sequence)
+        check_sequence("messages", messages)
         for place, message in enumerate(messages):
             check_kind("message", message, Message)
             size += len(message.body) + len(message.properties)

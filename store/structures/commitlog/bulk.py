@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from store import kernels
 from store.errors import BadRequest, WrongKind
-from store.formats.given import check_kind, check_messages
+from store.formats.given import check_messages, check_sequence
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
 from store.formats.properties import WAIT_MARK, says_no_wait
@@ -123,7 +123,7 @@ class MessageColumns:
         """
         if isinstance(messages, MessageColumns):
             return messages
-        check_kind("messages", messages, Sequence)
+        check_sequence("messages", messages)
         if set(map(type, messages)) - {Message}:
             check_messages(messages)
         first = messages[0] if messages else Message("")
