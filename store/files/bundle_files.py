@@ -129,7 +129,7 @@ def _document(archive: Archive) -> tuple[dict[str, str], bool]:
         raise archive.damaged(f"no bundle: {error}") from None
 
 
-def unpack_bundle(address: str, scratch: Path | None = None) -> tuple[Path, Filesystem]:
+def unpack_bundle(address: str, scratch: str | Path | None = None) -> tuple[Path, Filesystem]:
     """Unpack a bundle once per process, and return its folder and files; NotAStore, DamagedFile."""
     archive, fs = Archive(address), Filesystem()
     if archive.version not in _unpacked or not fs.exists(_unpacked[archive.version][0]):

@@ -133,7 +133,7 @@ class RemoteFilesystem(Filesystem):
         self.utime(path, mtime_ns)
 
 
-def mirror_of(address: str, scratch: Path | None = None) -> tuple[Path, RemoteFilesystem]:
+def mirror_of(address: str, scratch: str | Path | None = None) -> tuple[Path, RemoteFilesystem]:
     """Mirror a remote store in a folder below `scratch`; the folder ends with the returned object."""
     folder = Scratch(scratch)
     try:

@@ -27,8 +27,8 @@ _TRIES = 100
 class Scratch:
     """One scratch folder below `parent` (default: the temporary folder)."""
 
-    def __init__(self, parent: Path | None = None) -> None:
-        self._parent = parent
+    def __init__(self, parent: str | Path | None = None) -> None:
+        self._parent = Path(parent) if parent is not None else None
         self._folder: Path | None = None
         self._lock: int | None = None
 

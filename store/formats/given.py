@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import index
 from pathlib import PurePath
+from sys import float_info
 from typing import TYPE_CHECKING
 
 from store.errors import BadRequest, WrongKind, quoted, shown
@@ -74,6 +75,9 @@ def check_real(name: str, value: object, least: float = 0, most: float = math.in
     # A NaN is in no range.
     if not least <= value <= most:
         raise BadRequest(f"{name} is not in {least}..{most}: {shown(value)}")
+    # It is added to the float of a clock; infinity can be.
+    if isinstance(value, int) and abs(value) > float_info.max:
+        raise BadRequest(f"{name} does not fit in a float: {shown(value)}")
 
 
 def check_path(name: str, value: object) -> None:

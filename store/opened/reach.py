@@ -11,7 +11,7 @@ from store.layout import is_address, is_bundle
 
 
 def reach_store(
-    root: str | Path, fs: Filesystem | None = None, scratch: Path | None = None, *, to_change: bool = False
+    root: str | Path, fs: Filesystem | None = None, scratch: str | Path | None = None, *, to_change: bool = False
 ) -> tuple[Path, Filesystem]:
     """Return folder and file system of the store at `root`, a path or a URI.
 

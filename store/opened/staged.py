@@ -48,7 +48,7 @@ def staged_store(
     clock: Callable[[], int] = clock_ms,
     fs: Filesystem | None = None,
     dry_run: bool = False,
-    scratch: Path | None = None,
+    scratch: str | Path | None = None,
     verb: str | None = DERIVE,
     refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
@@ -124,7 +124,7 @@ def locked_store(
 
 @contextlib.contextmanager
 def staging(
-    layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool, scratch: Path | None = None
+    layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool, scratch: str | Path | None = None
 ) -> Iterator[Path]:
     """Yield a folder for files that a command builds; remove it when the block ends.
 

@@ -54,7 +54,7 @@ KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     **dict.fromkeys(("log_offset", "free_bytes", "reserved_hours", "size", "count", "from_offset", "most", "passes",
                      "roll_window_slots", "threads", "confirmed", "max_count"), (NO_NUMBER, (-1 - LARGE, LARGE))),
     **dict.fromkeys(("disk_used_percent", "sample_percent"), (("0", True, b"0"), (-1, 101, float("nan")))),
-    **dict.fromkeys(("max_seconds", "timeout_s"), (("0", True, b"0"), (float("nan"),))),
+    **dict.fromkeys(("max_seconds", "timeout_s"), (("0", True, b"0"), (float("nan"), 10**400))),
     "stores": ((5, True, b"/s", [b"/s"]), ("a\0b", ["/s", "a\ud800"])),
     "settings": ((5, "x", ["maxMessageSize"], {5: 1}, {"maxMessageSize": 0.5}), ({"maxMessageSize": -1}, {"x": 1})),
     "fs": ((5, "x", True, Path("/")), ()),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rmqctl.hints import describe
-from store import open_store
+from store import open_store, plan_rebuild, simulate, staged_store
 from store.errors import StoreIOError
 from store.files.scratch import Scratch
 from tests.cli.running import rmqctl
@@ -26,6 +26,22 @@ def test_the_folder_is_this_users_alone_and_goes_at_the_end(tmp_path: Path) -> N
         (scratch.folder / "part").write_bytes(b"x")
         assert scratch.folder.stat().st_mode & 0o777 == 0o700
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_for_scratch_files_may_be_text(tmp_path: Path) -> None:
+    root, place = make_store(tmp_path / "store", 3), tmp_path / "scratch"
+    place.mkdir()
+    with staged_store(root, dry_run=True, scratch=str(place)) as opened, open_store(root, scratch=str(place)):
+        assert opened.overlay is not None
+        assert opened.overlay.folder.is_relative_to(place)
+    with plan_rebuild(root, dry_run=True, scratch=str(place)) as change:
+        # Three queues and the index.
+        assert [path.is_relative_to(place) for path in change.published.values()] == [True] * 4
+    assert simulate(root, scratch=str(place)) == simulate(root)
+    assert list(place.iterdir()) == []
+    with pytest.raises(StoreIOError) as refused:
+        simulate(root, scratch=str(place / "missing"))
+    assert refused.value.code == "scratch-place"
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def plan_rebuild(
     settings: _Settings | None = None,
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
-    scratch: Path | None = None,
+    scratch: str | Path | None = None,
     dry_run: bool = False,
     fs: Filesystem | None = None,
 ) -> Change[RebuildPlan]:

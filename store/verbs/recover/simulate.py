@@ -66,7 +66,7 @@ def simulate(
     clock: Callable[[], int] = clock_ms,
     compat: str | None = None,
     mode: str = "auto",
-    scratch: Path | None = None,
+    scratch: str | Path | None = None,
     progress: Progress | None = None,
     fs: Filesystem | None = None,
 ) -> SimulatedStart:
