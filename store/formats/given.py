@@ -151,7 +151,7 @@ def join_texts(name: str, values: object, separator: str) -> str:
     """Return one text as it is, several with the separator between them; else raise."""
     if isinstance(values, str):
         return values
-    if not isinstance(values, Iterable):
+    if isinstance(values, _ONE_VALUE) or not isinstance(values, Iterable):
         raise WrongKind(f"{name} is not a list of texts: {shown(values)}")
     return separator.join(check_text(name, value) for value in values)
 
@@ -182,7 +182,7 @@ def check_query(
     """Raise for invalid arguments of a query by key."""
     check_text("topic", topic)
     check_text("key", key)
-    check_number("max_count", max_count, 64)
+    check_number("max_count", max_count, 64, 0)
     check_number("begin_ms", begin_ms, 64)
     check_number("end_ms", end_ms, 64)
     for name, value in flags.items():

@@ -149,10 +149,11 @@ class Message:
         number, a lone surrogate, or the bytes that separate properties; also for two values of one property.
         """
         named = {KEYS: join_texts("keys", keys, KEY_SEPARATOR), TAGS: tags, UNIQ_KEY: uniq_key}
-        named[DELAY] = str(check_number("delay_level", delay_level, least=0)) if delay_level != 0 else None
+        level = check_number("delay_level", delay_level, least=0)
+        named[DELAY] = str(level) if level else None
         if properties is not None and not isinstance(properties, Mapping):
             raise WrongKind(f"properties is not a mapping, but {type(properties).__name__}")
-        given = {name: value for name, value in named.items() if value}
+        given = {name: value for name, value in named.items() if value not in (None, "")}
         check_same(properties or {}, given)
         values = {**(properties or {}), **given}
         for name, value in values.items():

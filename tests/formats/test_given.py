@@ -11,7 +11,7 @@ import pytest
 
 from store import BadRequest, Message, MessageColumns, WritableStore, open_store
 from store.engine.serving import ControlServer, StoreClient
-from store.errors import WrongKind
+from store.errors import WrongKind, shown
 from store.formats.given import check_flag, check_get, check_host, check_message, check_number, check_query
 from store.formats.host import Host
 
@@ -81,6 +81,11 @@ def test_the_ends_of_a_field_are_taken(name: str, value: object, shared: Writabl
 @pytest.mark.parametrize(("given", "reason"), [
     ({"keys": [5]}, "keys is not text: 5"), ({"keys": 5}, "keys is not a list of texts: 5"),
     ({"properties": ["a"]}, "properties is not a mapping, but list"), ({"tags": 5}, "property 'TAGS' is not text: 5"),
+    *(({name: value}, f"property '{name.upper()}' is not text: {shown(value)}")
+      for name in ("tags", "uniq_key") for value in (False, 0, 0.0, [], (), {}, b"")),
+    *(({"keys": value}, f"keys is not a list of texts: {shown(value)}")
+      for value in (None, False, b"", b"a", bytearray(), {}, {"a": 1})),
+    *(({"delay_level": value}, f"delay_level is not a whole number: {shown(value)}") for value in (False, 0.0, None)),
 ])  # fmt: skip
 def test_a_message_of_a_wrong_kind_is_refused_by_the_value_s_name(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadRequest) as refused:
@@ -234,8 +239,10 @@ def test_a_get_takes_numbers_of_64_bits(name: str, value: int) -> None:
         check_get(**given)
 
 
-@pytest.mark.parametrize("name", ["max_count", "begin_ms", "end_ms"])
-@pytest.mark.parametrize("value", [-LARGEST, LARGEST - 1, LARGEST])
+@pytest.mark.parametrize(("name", "value"), [
+    ("max_count", 0), *((name, -LARGEST) for name in ("begin_ms", "end_ms")),
+    *((name, value) for name in ("max_count", "begin_ms", "end_ms") for value in (LARGEST - 1, LARGEST)),
+])  # fmt: skip
 def test_a_query_takes_numbers_of_64_bits(name: str, value: int) -> None:
     given: dict[str, Any] = {"topic": "T", "key": "k", "max_count": 1, "begin_ms": 0, "end_ms": 0, name: value}
     if value < LARGEST:

@@ -52,17 +52,18 @@ KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     **dict.fromkeys(("queue_id", "begin_ms", "end_ms", "now_ms", "time_ms", "timeout_ms", "offset", "start", "end",
                      "store_timestamp_ms"), (NO_NUMBER, (LARGE,))),
     **dict.fromkeys(("log_offset", "free_bytes", "reserved_hours", "size", "count", "from_offset", "most", "passes",
-                     "roll_window_slots", "threads", "confirmed", "max_count"), (NO_NUMBER, (-1 - LARGE, LARGE))),
+                     "roll_window_slots", "threads", "confirmed"), (NO_NUMBER, (-1 - LARGE, LARGE))),
+    "max_count": (NO_NUMBER, (-1 - LARGE, -1, LARGE)),
     **dict.fromkeys(("disk_used_percent", "sample_percent"), (("0", True, b"0"), (-1, 101, float("nan")))),
     **dict.fromkeys(("max_seconds", "timeout_s"), (("0", True, b"0"), (float("nan"), 10**400))),
-    "stores": ((5, True, b"/s", [b"/s"]), ("a\0b", ["/s", "a\ud800"])),
+    "stores": ((5, True, b"/s", b"", bytearray(), {}, {"/s": 1}, [b"/s"]), ("a\0b", ["/s", "a\ud800"])),
     "settings": ((5, "x", ["maxMessageSize"], {5: 1}, {"maxMessageSize": 0.5}), ({"maxMessageSize": -1}, {"x": 1})),
     "fs": ((5, "x", True, Path("/")), ()),
     "config": ((5, {"maxMessageSize": 5}), ()),
     "worst": ((5, "certain"), ()),
     "scope": ((5, "Orders"), ()),
     "options": ((5, {}), ()),
-    "filter": ((), ()),
+    "filter": ((5, "x", True, False, b"", []), ()),
 }  # fmt: skip
 """By the name of a parameter: values of a wrong kind, and wrong values of the right kind."""
 LEAST = {"passes": 1, "most": 1, "roll_window_slots": 1, "threads": 1}

@@ -22,7 +22,7 @@ import pyarrow.dataset as ds
 
 from store.errors import BadRequest
 from store.files.store_reader import StoreReader
-from store.formats.given import check_kind, check_path
+from store.formats.given import check_kind, check_path, check_sequence
 from store.opened.arguments import checks_arguments
 from store.query.embedded.expression import ExpressionFilter
 from store.query.tables.request import Request
@@ -199,9 +199,13 @@ def export_arrow(
     if table not in TABLES:
         raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
     given = [stores] if isinstance(stores, str | Path) else stores
-    check_kind("stores", given, Sequence)
+    check_sequence("stores", given)
     for store in given:
         check_path("one of stores", store)
+    if filter is not None:
+        check_kind("filter", filter, pc.Expression)
+    if columns is not None and not columns:
+        raise BadRequest("columns is empty")
     addresses = [str(store) for store in given]
     dataset = TableDataset(readers_of(addresses), table, TABLES[table], Watch())
     unknown = sorted(set(columns or ()) - set(dataset.schema.names))

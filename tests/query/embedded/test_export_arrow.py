@@ -40,5 +40,7 @@ def test_what_is_unknown_is_refused(tmp_path: Path) -> None:
         export_arrow(NORMAL, columns=["colour"])
     with pytest.raises(BadRequest, match="messages has no column colour, shade"):
         export_arrow(NORMAL, columns=["shade", "colour"])
+    with pytest.raises(BadRequest, match=r"^columns is empty$"):
+        export_arrow(NORMAL, columns=[])
     with pytest.raises(NotAStore):
         export_arrow(tmp_path)
