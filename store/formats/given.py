@@ -85,6 +85,8 @@ def check_path(name: str, value: object) -> None:
     if not isinstance(value, str | PurePath):
         raise WrongKind(f"{name} is not a path: {shown(value)}")
     text = str(value)
+    if not text:
+        raise BadRequest(f"{name} is empty")
     if "\0" in text:
         raise BadRequest(f"{name} holds a zero byte: {quoted(text)}")
     try:

@@ -39,7 +39,7 @@ NO_CALL = (5, "x", True)
 NO_NAMES: tuple[Any, ...] = ("schedule", 5, [5], True, b"", bytearray(), {}, {"schedule": 1})
 
 KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    **dict.fromkeys(("root", "path", "scratch", "opened", "to", "quarantine"), (NO_PATH, ("a\0b", "a\ud800"))),
+    **dict.fromkeys(("root", "path", "scratch", "opened", "to", "quarantine"), (NO_PATH, ("", "a\0b", "a\ud800"))),
     **dict.fromkeys(
         ("read_only", "recover", "force_empty_log", "as_is", "dry_run", "keep_index", "as_broker", "keep_offsets",
          "force", "commit", "one_call", "only_sound", "outer", "must_exist", "as_stored", "waits", "verify",
@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "max_count": (NO_NUMBER, (-1 - LARGE, -1, LARGE)),
     **dict.fromkeys(("disk_used_percent", "sample_percent"), (("0", True, b"0"), (-1, 101, float("nan")))),
     **dict.fromkeys(("max_seconds", "timeout_s"), (("0", True, b"0"), (float("nan"), 10**400))),
-    "stores": ((5, True, b"/s", b"", bytearray(), {}, {"/s": 1}, [b"/s"]), ("a\0b", ["/s", "a\ud800"])),
+    "stores": ((5, True, b"/s", b"", bytearray(), {}, {"/s": 1}, [b"/s"]), ("", [""], "a\0b", ["/s", "a\ud800"])),
     "settings": ((5, "x", ["maxMessageSize"], {5: 1}, {"maxMessageSize": 0.5}), ({"maxMessageSize": -1}, {"x": 1})),
     "fs": ((5, "x", True, Path("/")), ()),
     "config": ((5, {"maxMessageSize": 5}), ()),
@@ -249,7 +249,7 @@ def test_a_number_with_a_fraction_is_in_its_range(value: Any, error: type[BadReq
 
 
 @pytest.mark.parametrize(("value", "reason"), [
-    ("/s", None), (Path("/s"), None), ("s3://b/s", None), ("\udc80", None), (5, "p is not a path: 5"),
+    ("/s", None), (Path("/s"), None), (".", None), (Path(), None), ("", "p is empty"), ("s3://b/s", None), ("\udc80", None), (5, "p is not a path: 5"),
     (b"/s", "p is not a path: b'/s'"), ("a\0b", "p holds a zero byte: 'a\\x00b'"),
     ("\ud800", "a lone surrogate in p: '\\ud800'"),
 ])  # fmt: skip
