@@ -249,7 +249,8 @@ def test_a_number_with_a_fraction_is_in_its_range(value: Any, error: type[BadReq
 
 
 @pytest.mark.parametrize(("value", "reason"), [
-    ("/s", None), (Path("/s"), None), (".", None), (Path(), None), ("", "p is empty"), ("s3://b/s", None), ("\udc80", None), (5, "p is not a path: 5"),
+    ("/s", None), (Path("/s"), None), (".", None), (Path(), None), ("", "p is empty"),
+    ("s3://b/s", None), ("\udc80", None), (5, "p is not a path: 5"),
     (b"/s", "p is not a path: b'/s'"), ("a\0b", "p holds a zero byte: 'a\\x00b'"),
     ("\ud800", "a lone surrogate in p: '\\ud800'"),
 ])  # fmt: skip

@@ -92,6 +92,7 @@ def _header_findings(name: str, header: IndexHeader, chains: Chains, entries: np
     for word, in_header, in_entries in zip(words, said, found, strict=True):
         if in_header != in_entries:
             yield Finding(INDEX_HEADER, name, 0, detail=f"{word} is {in_header}, the entries make it {in_entries}")
-    # The end time may be the lower one, where the clock was set back; the records have both.
-    if header.begin_timestamp_ms <= 0:
-        yield Finding(INDEX_HEADER, name, 0, detail=f"begin time is {header.begin_timestamp_ms} ms")
+    # The end time may be the lower one, where the clock was set back, and before 1970 both are negative; the records
+    # have both.
+    if not header.begin_timestamp_ms:
+        yield Finding(INDEX_HEADER, name, 0, detail="begin time is 0 ms")

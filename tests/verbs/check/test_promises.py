@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from store import Message, open_store
 from store.errors import StoreIOError
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.consumequeue.survey import QueueFile
@@ -19,6 +20,7 @@ from store.structures.findings import (
 )
 from store.verbs.check import promises
 from store.verbs.check.seams import SegmentSummary
+from tests.support.stores import SMALL, Clock
 from tests.verbs.check.stores import SIZE, findings, records
 
 
@@ -44,6 +46,16 @@ def test_the_checkpoint_promises_no_more_than_the_files_reach(field: str, later:
     found = findings(root)
     assert [(one.kind, one.file, one.offset) for one in found] == [(CHECKPOINT_AHEAD, "checkpoint", at)] * (later > 0)
     assert all(one.detail.endswith(detail.split("{}")[1]) for one in found)
+
+
+@pytest.mark.parametrize("times", [[-1], [-5, -3], [-60_000, -1, 5]])
+def test_the_files_of_messages_from_before_1970_are_sound(times: list[int], tmp_path: Path) -> None:
+    clock = Clock()
+    with open_store(tmp_path, settings=SMALL, read_only=False, clock=clock) as store:
+        for clock.now_ms in times:
+            store.put(Message.of("T", "x", keys=["k"]))
+        store.catch_up()
+    assert findings(tmp_path) == []
 
 
 NO_CHECKPOINT = "there is no checkpoint: an abnormal recovery reads the whole log"
