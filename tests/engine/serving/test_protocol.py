@@ -136,10 +136,10 @@ def test_a_value_of_another_kind_is_a_type_error_with_a_sentence(
     ("call", "reason"),
     [
         (lambda store: store.put_many(None), "messages is not a Sequence, but NoneType"),
-        (lambda store: store.put_many("abc"), NO_MESSAGE.format("str")),
+        (lambda store: store.put_many("abc"), "messages is not a Sequence, but str"),
         (lambda store: store.put_many([Message.of("T"), None]), NO_MESSAGE.format("NoneType")),
         (lambda store: store.put_batch(None), "messages is not a Sequence, but NoneType"),
-        (lambda store: store.put_batch("abc"), NO_MESSAGE.format("str")),
+        (lambda store: store.put_batch("abc"), "messages is not a Sequence, but str"),
         (lambda store: store.put_many_replayed([]), "messages is not a MessageColumns, but list"),
         (lambda store: store.put_many_replayed(MessageColumns.of([]), as_stored=1), NO_FLAG.format("as_stored", 1)),
         (lambda store: store.get("T", 0, 0, 1, "a"), "message_filter is not a filter, but str"),

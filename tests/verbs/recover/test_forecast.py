@@ -52,7 +52,7 @@ DAMAGES: dict[str, tuple[Callable[[Path, StoredMessage], None], str]] = {
     "a key": (lambda root, one: write(root, one, one.raw.index(b"KEYS\1") + 5, b"#"), "partial"),
     "the end of the properties": (lambda root, one: write(root, one, one.size - 1, b"\0"), "partial"),
     "a flag, which nothing covers": (lambda root, one: write(root, one, 16, b"\1"), "certain"),
-    "a size in its queue entry": (in_unit(8, b"\0\0\0\7"), "partial"),
+    "a size in its queue entry": (in_unit(8, b"\0\0\0\7"), "certain"),
     "a tags code in its queue entry": (in_unit(12, b"\0\0\0\0\0\0\0\7"), "partial"),
 }
 
