@@ -14,10 +14,10 @@ from store.formats.run import Run
 from store.formats.sets import is_in
 from store.formats.topics import HALF_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.layout import is_topic_folder_name
+from store.structures.consumequeue.numbering import QueueTable
 
 Queue = tuple[str, int]
 _WAITING = {topic.encode() for topic in (SCHEDULE_TOPIC, *HALF_TOPICS, TIMER_TOPIC)}
-_SIZES = np.array([len(topic) for topic in _WAITING], np.int64)
 
 
 def waiting_queues(run: Run) -> set[Queue]:
@@ -25,11 +25,12 @@ def waiting_queues(run: Run) -> set[Queue]:
 
     A message that was delivered since is among them: its copy in the log has the same queue.
     """
-    rows = np.flatnonzero(is_in(run.columns.topic_size, _SIZES))
-    waits = np.zeros(run.count, bool)
-    waits[[row for row in rows.tolist() if run.topic(row) in _WAITING]] = True
-    if not waits.any():
+    table = QueueTable()
+    numbers = table.assign(run.buffer, run.array, run.count, queued_only=False)
+    waiting = [number for number, (topic, _) in enumerate(table.queues) if topic in _WAITING]
+    if not waiting:
         return set()
+    waits = is_in(numbers, np.array(waiting, np.int64))
     # Most logs have no waiting message, and Arrow takes long to import.
     from store.structures.commitlog.message_batch import MessageRows
 
