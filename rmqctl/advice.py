@@ -7,7 +7,7 @@ command that shows faults takes the commands, their costs and their order from h
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqctl.hints import HINTS
@@ -134,29 +134,38 @@ _STEPS = (
 """The order of a plan: commands that show, that keep, that mend the log, derived files, tables. Others only read."""
 
 MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
-WITHHELD = {
-    "missing-segment": (QUEUES, ONE_QUEUE),
-    "missing-record": (QUEUES,),
-    "newer": MENDING,
-    "no-log": MENDING,
-    "wrong-size": MENDING,
-}
-"""Commands that do harm beside a fault, or are refused.
-
-A rebuild shifts the entries after a missing segment or record. No change opens a segment of another length.
-"""
-
-NOT_MENDED = {"queue-leap": ("queue-shift",)}
-"""Kinds that no command mends beside a fault: a rebuild shifts the entries after a leap again."""
-
-SHOWN_PAST_THE_END = {"stale-tail", "unit-nowhere"}
-"""Faults that together show a lost end of the log, not leftovers: queues point to what a truncation would remove."""
 
 CUT_WITH_THE_LOG = ("index-ahead",)
 """Faults that recover mends: it builds the index to the end at which it truncates the log."""
 
-PAST_AN_EMPTY_SEGMENT = (*CUT_WITH_THE_LOG, "unit-nowhere", "index-entry-nowhere", "checkpoint-ahead")
-"""Faults that recover mends where the log ends at a segment of 0 bytes."""
+
+class Effect(NamedTuple):
+    """The effect of one fault on the commands for the others.
+
+    withheld   commands that do harm beside it, or are refused
+    unmended   kinds that no command mends beside it
+    recovered  kinds that recover mends with it
+    """
+
+    withheld: tuple[str, ...] = ()
+    unmended: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
+
+
+_EFFECTS = {
+    # A rebuild shifts the entries after a missing segment or record, and after a leap again.
+    "missing-segment": Effect((QUEUES, ONE_QUEUE)),
+    "missing-record": Effect((QUEUES,)),
+    "queue-leap": Effect(unmended=("queue-shift",)),
+    "newer": Effect(MENDING),
+    "no-log": Effect(MENDING),
+    # No change opens a segment of another length.
+    "wrong-size": Effect(MENDING),
+    "empty-segment": Effect(recovered=("unit-nowhere", "index-entry-nowhere", "checkpoint-ahead")),
+}
+
+SHOWN_PAST_THE_END = {"stale-tail", "unit-nowhere"}
+"""Faults that together show a lost end of the log, not leftovers: queues point to what a truncation would remove."""
 
 
 def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:
@@ -171,19 +180,11 @@ def command_for(code: str, subject: Sequence[object] = ()) -> str:
     return next(iter(commands_for(code, subject)), "")
 
 
-def is_mended_with_the_log(code: str, beside: Container[str]) -> bool:
-    """Return whether recover mends a fault with another fault, a log that ends at a segment of 0 bytes."""
-    return code in (PAST_AN_EMPTY_SEGMENT if "empty-segment" in beside else ())
-
-
-def mended_by(kind: str, topic: str | None, *, beside: Container[str] = ()) -> str | None:
+def mended_by(kind: str, topic: str | None) -> str | None:
     """Return the command that mends a kind of findings, None without one.
 
     topic   the topic of a finding in a queue's file, None for another file
-    beside  kinds of other findings in the store
     """
-    if is_mended_with_the_log(kind, beside):
-        return "recover"
     last = COMMANDS.get(kind, ("",))[-1]
     return last if last in MENDING else (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
 
@@ -199,62 +200,93 @@ def step_of(command: str) -> Step:
     return Step(command, known.cost, None if command.endswith("--dry-run") else known.can_be_undone)
 
 
-def not_mended(codes: Iterable[str]) -> set[str]:
-    """Return the kinds that no command mends beside these faults."""
-    return {kind for code in codes for kind in NOT_MENDED.get(code, ())}
-
-
-def is_withheld(command: str, withheld: Collection[str]) -> bool:
-    """Return whether a command is withheld, with any options."""
-    return _known(command).command in withheld
-
-
 def _known(command: str) -> Step:
     return next((step for step in _STEPS if command.startswith(step.command)), Step(""))
 
 
-def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Collection[str] = ()) -> list[Step]:
-    """Return the commands for one store's faults in order: each once, none that another covers.
+class Remedies:
+    """The commands for the faults of one store, each fault beside the others.
 
     withheld  commands that would harm this store, beside those that its faults forbid
-    done      commands that need not run again
     """
-    faults = list(faults)
-    left = not_mended(code for code, _ in faults)
-    faults = [fault for fault in faults if fault[0] not in left]
-    withheld = {*withheld, *(command for code, _ in faults for command in WITHHELD.get(code, ()))}
-    wanted = dict.fromkeys(
-        command.removesuffix(" --dry-run") for code, subject in faults for command in commands_for(code, subject)
-    )
-    if {code for code, _ in faults} >= SHOWN_PAST_THE_END:
-        wanted[SALVAGE] = None
-    if sum(command.startswith(ONE_QUEUE) for command in wanted) > 1:
-        wanted[QUEUES] = None
-    wanted = {command: None for command in wanted if not is_withheld(command, withheld)}
-    if "not-shut-down" in dict(faults) and any(command.startswith(MENDING) for command in wanted):
-        wanted["recover"] = None
-    if "recover" in wanted:
-        mended = PAST_AN_EMPTY_SEGMENT if "empty-segment" in dict(faults) else CUT_WITH_THE_LOG
-        left = {command for code, subject in faults if code not in mended for command in commands_for(code, subject)}
-        for command in {command for code in mended for command in commands_for(code)} - left:
-            wanted.pop(command, None)
-    if KEEP_INDEX in wanted:
-        wanted.pop("recover", None)
-    if not wanted.keys().isdisjoint(("recover", KEEP_INDEX)):
-        # recover truncates the log at the same offset.
-        wanted.pop(CUT, None)
-    kept = [
-        command
-        for command in wanted
-        if not any(command.startswith(f"{other} ") for other in wanted) and command not in done
-    ]
-    names = [step.command for step in _STEPS]
-    if "queue-file-size" in dict(faults):
-        # recover opens no queue with a file of a wrong length.
-        at = names.index("recover")
-        names[at:at] = ONE_QUEUE, QUEUES
-    places = {c: next((at for at, name in enumerate(names) if c.startswith(name)), len(names)) for c in kept}
-    return [step_of(command) for command in sorted(kept, key=places.__getitem__)]
+
+    def __init__(self, faults: Iterable[Fault] = (), withheld: Iterable[str] = ()) -> None:
+        self.faults: dict[Fault, None] = {}
+        self._withheld = set(withheld)
+        self._unmended: set[str] = set()
+        self._recovered: set[str] = set()
+        for fault in faults:
+            self.add(fault)
+
+    def add(self, fault: Fault) -> None:
+        """Take one more fault."""
+        self.faults[fault] = None
+        effect = _EFFECTS.get(fault[0], Effect())
+        self._withheld.update(effect.withheld)
+        self._unmended.update(effect.unmended)
+        self._recovered.update(effect.recovered)
+
+    def first(self, code: str, subject: Sequence[object] = ()) -> str:
+        """Return the command to run first on a fault; empty without one."""
+        return self._unless_harmful(code, command_for(code, subject))
+
+    def mending(self, kind: str, topic: str | None) -> str | None:
+        """Return the command that mends a kind of findings, None without one; topic as in mended_by."""
+        return self._unless_harmful(kind, mended_by(kind, topic) or "") or None
+
+    def plan(self, done: Collection[str] = ()) -> list[Step]:
+        """Return the commands in order: each once, none that another covers, none of those that are done."""
+        wanted = self._wanted()
+        kept = [
+            command
+            for command in wanted
+            if not any(command.startswith(f"{other} ") for other in wanted) and command not in done
+        ]
+        names = [step.command for step in _STEPS]
+        if "queue-file-size" in self._codes:
+            # recover opens no queue with a file of a wrong length.
+            at = names.index("recover")
+            names[at:at] = ONE_QUEUE, QUEUES
+        places = {c: next((at for at, name in enumerate(names) if c.startswith(name)), len(names)) for c in kept}
+        return [step_of(command) for command in sorted(kept, key=places.__getitem__)]
+
+    @property
+    def _codes(self) -> set[str]:
+        return {code for code, _ in self.faults}
+
+    def _unless_harmful(self, code: str, command: str) -> str:
+        command = "recover" if code in self._recovered else command
+        return "" if code in self._unmended or self._is_withheld(command) else command
+
+    def _is_withheld(self, command: str) -> bool:
+        return _known(command).command in self._withheld
+
+    def _wanted(self) -> list[str]:
+        """Return the commands of all faults, without those that others make superfluous or harmful."""
+        codes = self._codes
+        wanted = self._commands(codes - self._unmended)
+        if codes >= SHOWN_PAST_THE_END:
+            wanted.append(SALVAGE)
+        if sum(command.startswith(ONE_QUEUE) for command in wanted) > 1:
+            wanted.append(QUEUES)
+        wanted = [command for command in wanted if not self._is_withheld(command)]
+        if "not-shut-down" in codes and any(command.startswith(MENDING) for command in wanted):
+            wanted.append("recover")
+        covered: set[str] = set()
+        if "recover" in wanted:
+            recovered = {*CUT_WITH_THE_LOG, *self._recovered}
+            covered = {*self._commands(recovered)} - {*self._commands(codes - recovered)}
+        if KEEP_INDEX in wanted:
+            covered.add("recover")
+        if not {"recover", KEEP_INDEX}.isdisjoint(wanted):
+            # recover truncates the log at the same offset.
+            covered.add(CUT)
+        return [command for command in dict.fromkeys(wanted) if command not in covered]
+
+    def _commands(self, codes: Collection[str]) -> list[str]:
+        """Return the commands for faults with these codes, each once, in the order of the faults."""
+        commands = (command for fault in self.faults if fault[0] in codes for command in commands_for(*fault))
+        return list(dict.fromkeys(command.removesuffix(" --dry-run") for command in commands))
 
 
 def say_plan(session: Session, steps: Iterable[Step]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, MENDING, WITHHELD, Fault, fault_of, is_withheld, mended_by, not_mended, plan_of, say_plan
+from rmqctl.advice import CUT, MENDING, Fault, Remedies, fault_of, say_plan
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
@@ -20,7 +20,6 @@ from rmqctl.show import count, show_bytes
 if TYPE_CHECKING:
     from store import CheckOptions
     from store.files import StoreReader
-    from store.verbs.check import Finding
 
 EXAMPLES = (
     "rmqctl --store /data/store check",
@@ -108,14 +107,12 @@ class _Check:
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
-        self.faults: dict[Fault, None] = {}
-        self.kinds: set[str] = set()
-        self.withheld: set[str] = set() if files.segments(with_empty=True) else {*MENDING}
         is_local = files.is_local and not files.is_segment
         layout = make_layout(Path(files.address), options.settings) if is_local else None
-        if files.member is not None or (layout is not None and layout.dledger is not None):
-            # Only the member's group may cut its entries.
-            self.withheld.add(CUT)
+        # Only the member's group may cut its entries.
+        is_member = files.member is not None or (layout is not None and layout.dledger is not None)
+        empty = [] if files.segments(with_empty=True) else MENDING
+        self.remedies = Remedies(withheld=[*empty, *([CUT] if is_member else [])])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the findings as they are found."""
@@ -126,26 +123,18 @@ class _Check:
                 self.files, self.options, self.progress, lambda p: bar.update(p.walked, p.to_walk)
             ):
                 self.count += 1
-                fault = fault_of(finding.kind, finding.topic, finding.queue_id)
-                self.faults[fault] = None
-                self.kinds.add(finding.kind)
-                self.withheld.update(WITHHELD.get(fault[0], ()))
-                command = self._mended_by(finding)
+                self.remedies.add(fault_of(finding.kind, finding.topic, finding.queue_id))
+                command = self.remedies.mending(finding.kind, finding.topic)
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
-        self._advise(self.faults)
+        self._advise([*self.remedies.faults])
         self._warn()
-
-    def _mended_by(self, finding: Finding) -> str | None:
-        """Return the command that mends a finding; None without one, and if it would harm this store."""
-        command = mended_by(finding.kind, finding.topic, beside=self.kinds)
-        is_left = finding.kind in not_mended(self.kinds)
-        return None if command is None or is_left or is_withheld(command, self.withheld) else command
 
     def _advise(self, faults: Collection[Fault]) -> None:
         """Write the commands to run to stderr, in the order that loses nothing."""
         was_shut_down = self.progress.horizon is not None or not self.files.exists("abort")
-        closed: list[Fault] = [] if was_shut_down or not faults else [("not-shut-down", ())]
-        plan = plan_of([*closed, *faults], self.withheld, done=("check",))
+        if faults and not was_shut_down:
+            self.remedies.add(("not-shut-down", ()))
+        plan = self.remedies.plan(done=("check",))
         say_plan(self.session, plan)
         said = [f"run `rmqctl {step.command}`" for step in plan]
         if faults and not self.files.segments(with_empty=True):

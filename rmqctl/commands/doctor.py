@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import (
-    CUT,
-    WITHHELD,
-    Fault,
-    Step,
-    command_for,
-    fault_of,
-    is_mended_with_the_log,
-    is_withheld,
-    not_mended,
-    plan_of,
-    step_of,
-)
+from rmqctl.advice import CUT, Fault, Remedies, Step, fault_of, step_of
 from rmqctl.changing import Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
@@ -64,7 +52,8 @@ def run(
     found = examine_store(session, compat)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
-    rows = [_row(session, number, one, _command(found, one)) for number, one in enumerate(found.diagnoses, 1)]
+    first = remedies_for(found).first
+    rows = [_row(session, number, one, first(one.code, one.subject)) for number, one in enumerate(found.diagnoses, 1)]
     facts = {
         "worst_rank": found.worst,
         "finding_count": len(rows),
@@ -121,25 +110,17 @@ def loss_on_restart(found: Examination) -> str:
     return f"{count(worst.count, 'message')} would be lost on restart, {intact or 'none'} can be salvaged"
 
 
-def withheld_from(found: Examination) -> list[str]:
-    """Return the commands that would harm this store; in a group member's log only the group truncates."""
-    cut = [CUT] if not found.info.layout.has_plain_log else []
-    return [*cut, *(command for one in found.diagnoses for command in WITHHELD.get(one.code, ()))]
+def remedies_for(found: Examination) -> Remedies:
+    """Return the commands for all faults; in a group member's log only the group truncates."""
+    faults: list[Fault] = [(one.code, one.subject) for one in found.info.problems]
+    faults += [(one.code, one.subject) for one in found.diagnoses]
+    faults += [fault_of(one.kind, one.topic, one.queue_id) for one in found.findings]
+    return Remedies(faults, [] if found.info.layout.has_plain_log else [CUT])
 
 
 def plan_for(found: Examination) -> list[Step]:
     """Return the commands to run, in order; check and simulate have run already."""
-    faults: list[Fault] = [(one.code, one.subject) for one in found.info.problems]
-    faults += [(one.code, one.subject) for one in found.diagnoses]
-    faults += [fault_of(one.kind, one.topic, one.queue_id) for one in found.findings]
-    done = ("check", *(["simulate"] if found.starts else []))
-    return plan_of(faults, withheld_from(found), done)
-
-
-def _command(found: Examination, one: Diagnosis) -> str:
-    codes = {each.code for each in found.diagnoses}
-    command = "recover" if is_mended_with_the_log(one.code, codes) else command_for(one.code, one.subject)
-    return "" if one.code in not_mended(codes) or is_withheld(command, withheld_from(found)) else command
+    return remedies_for(found).plan(done=("check", *(["simulate"] if found.starts else [])))
 
 
 def _row(session: Session, number: int, one: Diagnosis, command: str) -> dict[str, Any]:

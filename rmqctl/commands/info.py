@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import command_for, plan_of
+from rmqctl.advice import Remedies, command_for
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -81,7 +81,7 @@ def _row(problem: Problem) -> dict[str, str]:
 
 def _next_command(info: StoreInfo) -> str:
     """Return the first step of the plan for all problems, else `check`."""
-    steps = plan_of((one.code, one.subject) for one in info.problems)
+    steps = Remedies((one.code, one.subject) for one in info.problems).plan()
     return steps[0].command if steps else "check"
 
 

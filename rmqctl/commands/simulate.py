@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.advice import plan_of, say_plan
+from rmqctl.advice import Remedies, say_plan
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for, with_hint
@@ -51,7 +51,7 @@ def run(
     outcomes = [simulated(session, name) for name in names]
     faults = [fault for one in outcomes for fault in one.faults]
     faults += [("not-shut-down", ())] if faults and any(one.mode == "abnormal" for one in outcomes) else []
-    say_plan(session, plan_of(faults, done=("simulate",)))
+    say_plan(session, Remedies(faults).plan(done=("simulate",)))
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
     verdict = verdict_of(*outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict, is_plan=True)

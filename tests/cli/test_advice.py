@@ -15,12 +15,12 @@ from rmqctl.advice import (
     QUEUES,
     SALVAGE,
     Fault,
+    Remedies,
     Step,
     command_for,
     commands_for,
     fault_of,
     mended_by,
-    plan_of,
     step_of,
 )
 from store import check, open_store
@@ -158,19 +158,19 @@ def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound
     ],
 )
 def test_a_plan_has_each_command_once_in_the_order_that_loses_nothing(codes: list[str], ordered: list[str]) -> None:
-    assert [step.command for step in plan_of([(code, ()) for code in codes])] == ordered
+    assert [step.command for step in Remedies([(code, ()) for code in codes]).plan()] == ordered
 
 
 def test_one_queue_is_built_alone_and_two_are_built_with_all() -> None:
     lost = [fault_of("wrong-size", "A", 1), fault_of("wrong-size", "A", 2)]
-    assert [step.command for step in plan_of(lost[:1])] == [f"{QUEUES} --topic A --queue 1"]
-    assert [step.command for step in plan_of(lost)] == [QUEUES]
+    assert [step.command for step in Remedies(lost[:1]).plan()] == [f"{QUEUES} --topic A --queue 1"]
+    assert [step.command for step in Remedies(lost).plan()] == [QUEUES]
     assert fault_of("wrong-size", None, None) == ("wrong-size", ())
 
 
 def test_queues_are_built_one_by_one_where_another_lacks_a_record() -> None:
     lost = [("missing-record", ()), fault_of("wrong-size", "A", 1), ("lost-queue", ("A", 2))]
-    assert plan_of(lost) == [
+    assert Remedies(lost).plan() == [
         Step(SALVAGE, "reads the whole log, writes a second store"),
         Step(f"{QUEUES} --topic A --queue 1", "reads the whole log, rewrites one queue", can_be_undone=True),
         Step(f"{QUEUES} --topic A --queue 2", "reads the whole log, rewrites one queue", can_be_undone=True),
@@ -188,7 +188,7 @@ def test_a_queue_file_of_a_wrong_length_is_built_before_a_recovery_opens_it(tmp_
 
 
 def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
-    assert plan_of([("placeholder", ("A", 0, 1)), ("lost-index", ()), ("bad-self-offset", ())]) == [
+    assert Remedies([("placeholder", ("A", 0, 1)), ("lost-index", ()), ("bad-self-offset", ())]).plan() == [
         Step(SALVAGE, "reads the whole log, writes a second store"),
         Step(INDEX, "reads the whole log, rewrites the index", can_be_undone=True),
         Step("get A --queue 0 --from 1"),
@@ -197,7 +197,7 @@ def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
 
 def test_no_plan_has_what_is_withheld_or_done() -> None:
     faults: list[Fault] = [("missing-unit", ()), ("stale-tail", ()), ("damage", ()), ("index-keys", ())]
-    plan = plan_of(faults, withheld=[QUEUES, "recover"], done=["stale"])
+    plan = Remedies(faults, withheld=[QUEUES, "recover"]).plan(done=["stale"])
     assert [step.command for step in plan] == ["simulate", CUT]
 
 
@@ -208,10 +208,16 @@ def test_the_first_command_of_a_fault_keeps_and_the_last_one_mends() -> None:
     assert mended_by("missing-segment", None) is None
 
 
-@pytest.mark.parametrize(("beside", "command"), [(["bad-crc"], QUEUES), (["bad-crc", "empty-segment"], "recover")])
-def test_recover_mends_what_points_past_a_log_that_ends_at_an_empty_segment(beside: list[str], command: str) -> None:
-    assert mended_by("unit-nowhere", "T", beside=beside) == command
-    assert mended_by("unit-differs", "T", beside=beside) == QUEUES
+@pytest.mark.parametrize(("beside", "kind", "command"), [
+    ("bad-crc", "unit-nowhere", QUEUES), ("empty-segment", "unit-nowhere", "recover"),
+    ("empty-segment", "checkpoint-ahead", "recover"), ("empty-segment", "unit-differs", QUEUES),
+    ("queue-leap", "queue-shift", None), ("queue-leap", "unit-differs", QUEUES),
+    ("missing-record", "unit-differs", None), ("missing-record", "lost-index", INDEX),
+    ("missing-segment", "unit-differs", None), ("wrong-size", "lost-index", None), ("newer", "timer-log", None),
+])  # fmt: skip
+def test_a_fault_changes_the_command_that_mends_another(beside: str, kind: str, command: str | None) -> None:
+    remedies = Remedies([(beside, ())])
+    assert (remedies.mending(kind, "T"), remedies.first(kind)) == (command, command or "")
 
 
 def test_the_last_command_for_each_kind_of_findings_mends_or_makes_a_new_store() -> None:
