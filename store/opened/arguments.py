@@ -79,7 +79,7 @@ def _check_verb(name: str, value: object) -> None:
 _MODES = ("auto", "normal", "abnormal")
 _FLAGS = (
     "read_only recover force_empty_log as_is dry_run keep_index as_broker keep_offsets force commit one_call "
-    "only_sound outer must_exist"
+    "only_sound outer must_exist is_answer"
 )
 _Check = Callable[[str, object], object]
 
@@ -92,10 +92,11 @@ _CHECKS: dict[str, _Check] = {
     **_each("root path scratch", check_path),
     **_each("clock note progress rebuild refuse", check_call),
     **_each(_FLAGS, check_flag),
-    **_each("listen master text transaction_id table topic ring", check_text),
+    **_each("listen master text transaction_id table topic ring group expression producer_group", check_text),
     **_each("services columns", check_names),
     **_each("queue_id", check_number),
-    **_each("now_ms time_ms timeout_ms offset start end", partial(check_number, bits=64)),
+    **_each("now_ms time_ms timeout_ms client_version", partial(check_number, bits=64)),
+    **_each("offset start end half_log_offset", partial(check_number, bits=64)),
     **_each("log_offset free_bytes max_count count", partial(check_number, bits=64, least=0)),
     **_each("reserved_hours size", partial(check_number, least=0)),
     **_each("most passes roll_window_slots", partial(check_number, least=1)),

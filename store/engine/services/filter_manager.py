@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 
 from store.engine.live.timetable import TimedTask
+from store.opened.arguments import checks_arguments
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.sql92 import compile_sql
 from store.reading.filter.subscription import BitMaps, SubscriptionFilter, load_filters
@@ -36,6 +37,7 @@ class ConsumerFilterManager:
         self._is_changed = False
         self._persist_lock = threading.Lock()
 
+    @checks_arguments
     def register(self, group: str, topic: str, expression: str, client_version: int | None = None) -> bool:
         """Register a subscription, and return whether it was accepted; BadRequest if it does not compile.
 
@@ -50,6 +52,7 @@ class ConsumerFilterManager:
         self._is_changed |= is_taken
         return is_taken
 
+    @checks_arguments
     def unregister(self, group: str) -> None:
         """Mark the filters of a group as dead; their bits are set as before."""
         with self.table.lock:

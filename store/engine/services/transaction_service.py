@@ -41,13 +41,14 @@ from store.engine.services.transaction_metrics import TransactionMetrics
 from store.engine.services.transactions import CHECK_GROUP
 from store.engine.writable_store import WritableStore
 from store.errors import BadRequest
-from store.formats.given import check_flag, check_message, check_property
+from store.formats.given import check_message, check_property
 from store.formats.host import LOCALHOST, Host
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.message_id import create_unique_key
 from store.formats.properties import REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
+from store.opened.arguments import checks_arguments
 from store.structures.commitlog.put_result import PutResult, PutStatus, illegal
 from store.structures.commitlog.rewritten import queue_records
 from store.structures.tables.consumer_offsets import read_consumer_offsets, write_consumer_offsets
@@ -147,6 +148,7 @@ class TransactionalMessageService(ServiceThread):
             self._count(message.topic, 1)
         return result
 
+    @checks_arguments
     def commit(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> PutResult:
         """Put the message of a half, and end the half; `is_answer` after a check of its producer.
 
@@ -159,6 +161,7 @@ class TransactionalMessageService(ServiceThread):
             self._end(half)
         return result
 
+    @checks_arguments
     def rollback(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> None:
         """End a half; `is_answer` after a check of its producer. Raises like commit."""
         self._end(self._half(half_log_offset, producer_group, is_answer))
@@ -193,7 +196,6 @@ class TransactionalMessageService(ServiceThread):
 
     def _half(self, log_offset: int, producer_group: str, is_answer: bool) -> StoredMessage:
         """Return the half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
-        check_flag("is_answer", is_answer)
         half = self._store.lookup(log_offset)
         if half is None or half.topic != HALF_TOPIC:
             raise BadRequest("there is no half message", offset=log_offset)

@@ -2,7 +2,7 @@
 
     hello          root, process, settings of interest
     put            messages → a result each
-    get            one broker call; hold_ms waits for a message first
+    get, wait      one broker call; wait for a message first
     lookup, query  by log offset, by key
     prepare, commit, rollback       the half of a producer group; ended by its log offset
     register, unregister            the SQL subscription of a consumer group
@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from typing import Any
 
 from store.engine.services.served_store import DEFAULT_GROUP, ServedState, ServedStore
@@ -28,7 +30,6 @@ from store.engine.stats.broker_stats import RINGS
 from store.errors import BadRequest, DamagedRecord
 from store.formats.given import check_flag, check_number, check_text
 from store.formats.message import Message
-from store.structures.commitlog.put_result import PutResult
 
 LONGEST_HOLD_MS = 60_000
 
@@ -42,19 +43,20 @@ class Calls:
 
     def answer(self, request: Frame) -> Frame:
         """Return the answer to one request; BadRequest for an unknown call or for wrong arguments."""
-        name = request.head.get("call")
+        arguments = {**request.head}
+        name = arguments.pop("call", None)
         call = getattr(self, f"_call_{name}", None) if isinstance(name, str) else None
         if call is None:
             raise BadRequest(f"the control socket has no call {str(name)[:40]!r}")
         try:
-            answer: Frame = call(request.head, request.attachment)
-        except KeyError as error:
-            raise BadRequest(f"the call {name} has wrong arguments: {error.args[0]} is missing") from None
+            # It names a wrong argument without the name of the method, as the call itself does not.
+            signature(call).bind(request.attachment, **arguments)
+            answer: Frame = call(request.attachment, **arguments)
         except (TypeError, ValueError) as error:
             raise BadRequest(f"the call {name} has wrong arguments: {error}") from None
         return answer
 
-    def _call_hello(self, head: Head, attachment: bytes) -> Frame:
+    def _call_hello(self, attachment: bytes, /) -> Frame:
         store = self._store
         return Frame(
             {
@@ -69,20 +71,19 @@ class Calls:
 
     # Putting.
 
-    def _call_put(self, head: Head, attachment: bytes) -> Frame:
-        messages = unpack_messages(head["messages"], attachment)
-        if _flag(head, "is_replayed", False):
-            results = [self._put_replayed(message, head) for message in messages]
-        elif len(messages) > 1 and _have_same_hosts(messages):
-            return Frame({"results": self._put_columns(messages)})
+    def _call_put(
+        self, attachment: bytes, /, messages: Any, is_replayed: bool = False, as_stored: bool = True,
+        store_timestamp_ms: int | None = None,
+    ) -> Frame:  # fmt: skip
+        read = unpack_messages(messages, attachment)
+        if check_flag("is_replayed", is_replayed):
+            replay = partial(self._store.put_replayed, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms)
+            results = [replay(message) for message in read]
+        elif len(read) > 1 and _have_same_hosts(read):
+            return Frame({"results": self._put_columns(read)})
         else:
-            results = [self._store.put(message) for message in messages]
+            results = [self._store.put(message) for message in read]
         return Frame({"results": [put_row(result) for result in results]})
-
-    def _put_replayed(self, message: Message, head: Head) -> PutResult:
-        return self._store.put_replayed(
-            message, as_stored=_flag(head, "as_stored"), store_timestamp_ms=head.get("store_timestamp_ms")
-        )
 
     def _put_columns(self, messages: list[Message]) -> list[list[Any]]:
         answer = self._store.put_many(messages)
@@ -97,43 +98,43 @@ class Calls:
 
     # Transactions and filters.
 
-    def _call_prepare(self, head: Head, attachment: bytes) -> Frame:
-        (message,) = unpack_messages(head["messages"], attachment)
-        return Frame({"result": put_row(self._store.transactions.prepare(message, _text(head, "producer_group")))})
+    def _call_prepare(self, attachment: bytes, /, messages: Any, producer_group: str) -> Frame:
+        (message,) = unpack_messages(messages, attachment)
+        return Frame({"result": put_row(self._store.transactions.prepare(message, producer_group))})
 
-    def _call_commit(self, head: Head, attachment: bytes) -> Frame:
-        half, group = _number(head, "half_log_offset"), _text(head, "producer_group")
-        result = self._store.transactions.commit(half, group, is_answer=_flag(head, "is_answer", False))
+    def _call_commit(
+        self, attachment: bytes, /, half_log_offset: int, producer_group: str, is_answer: bool = False
+    ) -> Frame:
+        result = self._store.transactions.commit(half_log_offset, producer_group, is_answer=is_answer)
         return Frame({"result": put_row(result)})
 
-    def _call_rollback(self, head: Head, attachment: bytes) -> Frame:
-        half, group = _number(head, "half_log_offset"), _text(head, "producer_group")
-        self._store.transactions.rollback(half, group, is_answer=_flag(head, "is_answer", False))
+    def _call_rollback(
+        self, attachment: bytes, /, half_log_offset: int, producer_group: str, is_answer: bool = False
+    ) -> Frame:
+        self._store.transactions.rollback(half_log_offset, producer_group, is_answer=is_answer)
         return Frame({})
 
-    def _call_register(self, head: Head, attachment: bytes) -> Frame:
-        group, topic, expression = _text(head, "group"), _text(head, "topic"), _text(head, "expression")
-        version = None if head.get("client_version") is None else _number(head, "client_version")
+    def _call_register(
+        self, attachment: bytes, /, group: str, topic: str, expression: str, client_version: int | None = None
+    ) -> Frame:
         filters = self._store.filters
-        is_taken = filters.register(group, topic, expression, version)
+        is_taken = filters.register(group, topic, expression, client_version)
         # A broker writes the file within ten seconds; here the caller may read it at once.
         filters.persist()
         return Frame({"is_taken": is_taken})
 
-    def _call_unregister(self, head: Head, attachment: bytes) -> Frame:
-        self._store.filters.unregister(_text(head, "group"))
+    def _call_unregister(self, attachment: bytes, /, group: str) -> Frame:
+        self._store.filters.unregister(group)
         self._store.filters.persist()
         return Frame({})
 
     # Getting.
 
-    def _call_get(self, head: Head, attachment: bytes) -> Frame:
-        store = self._store
-        topic, queue_id, offset = _text(head, "topic"), _number(head, "queue_id"), _number(head, "offset")
-        wanted = read_filter(head.get("filter"))
-        result = store.get(
-            topic, queue_id, offset, _number(head, "max_count"), wanted, group=_text(head, "group", DEFAULT_GROUP)
-        )
+    def _call_get(
+        self, attachment: bytes, /, topic: str, queue_id: int, offset: int, max_count: int,
+        filter: Head | None = None, group: str = DEFAULT_GROUP,
+    ) -> Frame:  # fmt: skip
+        result = self._store.get(topic, queue_id, offset, max_count, read_filter(filter), group=group)
         return Frame(
             {
                 "status": result.status.value,
@@ -148,31 +149,18 @@ class Calls:
             b"".join(message.raw for message in result.messages),
         )
 
-    def _call_wait(self, head: Head, attachment: bytes) -> Frame:
-        has_come = self._store.wait_for_message(
-            _text(head, "topic"),
-            _number(head, "queue_id"),
-            _number(head, "offset"),
-            min(_number(head, "timeout_ms"), LONGEST_HOLD_MS),
-            read_filter(head.get("filter")),
-        )
-        return Frame({"has_come": has_come})
+    def _call_wait(
+        self, attachment: bytes, /, topic: str, queue_id: int, offset: int, timeout_ms: int, filter: Head | None = None
+    ) -> Frame:
+        most_ms = min(check_number("timeout_ms", timeout_ms, 64), LONGEST_HOLD_MS)
+        return Frame({"has_come": self._store.wait_for_message(topic, queue_id, offset, most_ms, read_filter(filter))})
 
-    def _call_lookup(self, head: Head, attachment: bytes) -> Frame:
-        found = self._store.lookup(_number(head, "log_offset"))
+    def _call_lookup(self, attachment: bytes, /, log_offset: int) -> Frame:
+        found = self._store.lookup(log_offset)
         return Frame({"is_found": found is not None}, found.raw if found is not None else b"")
 
-    def _call_query(self, head: Head, attachment: bytes) -> Frame:
-        result = self._store.query(
-            _text(head, "topic"),
-            _text(head, "key"),
-            _number(head, "max_count"),
-            _number(head, "begin_ms"),
-            _number(head, "end_ms"),
-            verify=_flag(head, "verify"),
-            by_tags=_flag(head, "by_tags", False),
-            in_database=_flag(head, "in_database", False),
-        )
+    def _call_query(self, attachment: bytes, /, topic: str, key: str, **options: Any) -> Frame:
+        result = self._store.query(topic, key, **options)
         return Frame(
             {
                 "index_files": result.index_files,
@@ -185,25 +173,23 @@ class Calls:
             b"".join(message.raw for message in result.messages),
         )
 
-    def _call_topics(self, head: Head, attachment: bytes) -> Frame:
+    def _call_topics(self, attachment: bytes, /) -> Frame:
         return Frame({"topics": self._store.topics()})
 
-    def _call_queues(self, head: Head, attachment: bytes) -> Frame:
-        return Frame({"queue_ids": self._store.queue_ids(_text(head, "topic"))})
+    def _call_queues(self, attachment: bytes, /, topic: str) -> Frame:
+        return Frame({"queue_ids": self._store.queue_ids(topic)})
 
-    def _call_offsets(self, head: Head, attachment: bytes) -> Frame:
-        key = _text(head, "topic"), _number(head, "queue_id")
-        return Frame({"min_offset": self._store.min_offset(*key), "max_offset": self._store.max_offset(*key)})
+    def _call_offsets(self, attachment: bytes, /, topic: str, queue_id: int) -> Frame:
+        store = self._store
+        return Frame({"min_offset": store.min_offset(topic, queue_id), "max_offset": store.max_offset(topic, queue_id)})
 
-    def _call_offset_by_time(self, head: Head, attachment: bytes) -> Frame:
-        found = self._store.offset_by_time(_text(head, "topic"), _number(head, "queue_id"), _number(head, "time_ms"))
-        return Frame({"offset": found})
+    def _call_offset_by_time(self, attachment: bytes, /, topic: str, queue_id: int, time_ms: int) -> Frame:
+        return Frame({"offset": self._store.offset_by_time(topic, queue_id, time_ms)})
 
     # Keeping.
 
-    def _call_stats(self, head: Head, attachment: bytes) -> Frame:
-        ring = _text(head, "ring", "minute")
-        if ring not in RINGS:
+    def _call_stats(self, attachment: bytes, /, ring: str = "minute") -> Frame:
+        if check_text("ring", ring) not in RINGS:
             raise ValueError(f"the ring is one of {', '.join(RINGS)}")
         store = self._store
         rows = [[name, key, item.value, *item.report(ring)] for name, key, item in store.broker_statistics.items()]
@@ -218,10 +204,10 @@ class Calls:
             }
         )
 
-    def _call_flush(self, head: Head, attachment: bytes) -> Frame:
+    def _call_flush(self, attachment: bytes, /) -> Frame:
         return Frame({"log_offset": self._store.flush()})
 
-    def _call_stop(self, head: Head, attachment: bytes) -> Frame:
+    def _call_stop(self, attachment: bytes, /) -> Frame:
         self._on_stop()
         return Frame({"log_offset": self._store.max_log_offset})
 
@@ -232,18 +218,6 @@ def _state_head(state: ServedState) -> Head:
         "delay_levels": [one._asdict() for one in state.delay_levels],
         "listeners": [one._asdict() for one in state.listeners],
     }
-
-
-def _text(head: Head, name: str, absent: str | None = None) -> str:
-    return check_text(name, head[name] if absent is None else head.get(name, absent))
-
-
-def _number(head: Head, name: str) -> int:
-    return check_number(name, head[name], 32 if name == "queue_id" else 64)
-
-
-def _flag(head: Head, name: str, absent: bool | None = None) -> bool:
-    return check_flag(name, head[name] if absent is None else head.get(name, absent))
 
 
 def _have_same_hosts(messages: list[Message]) -> bool:

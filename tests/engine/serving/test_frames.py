@@ -95,7 +95,9 @@ ROWS = "messages is not a list of rows of 11 values"
         *((json.dumps({**GET, "filter": wrong}).encode(), FILTER) for wrong in WRONG_FILTERS),
         (json.dumps({**GET, "filter": {"sql": 5}}).encode(), "sql is not text: 5"),
         *((json.dumps({"call": "put", "messages": wrong}).encode(), ROWS) for wrong in (None, 5, "T", {}, [5], [[]])),
-        (b'{"call":"get"}', "topic is missing"),
+        (b'{"call":"get"}', "missing a required argument: 'topic'"),
+        (json.dumps({**GET, "hold_ms": 5}).encode(), "got an unexpected keyword argument 'hold_ms'"),
+        (b'{"call":"stop","attachment":1}', "got an unexpected keyword argument 'attachment'"),
         (json.dumps(GET).replace('"offset": 0', '"offset": 1e999').encode(), "offset is not a whole number: inf"),
         (json.dumps(GET).replace('"offset": 0', '"offset": 1' + "0" * 400).encode(), "offset does not fit in 64 bits"),
     ],
@@ -104,6 +106,29 @@ def test_a_head_that_is_no_request_is_answered(head: bytes, reason: str, served:
     error = answer(served, head)["error"]
     assert error["class"] == "BadRequest"
     assert re.sub("^the call [a-z]+ has wrong arguments: ", "", error["reason"]).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("queue_id", -(1 << 31), None),
+        ("queue_id", (1 << 31) - 1, None),
+        ("queue_id", 1 << 31, "queue_id does not fit in 32 bits: 2147483648"),
+        ("queue_id", -(1 << 31) - 1, "queue_id does not fit in 32 bits: -2147483649"),
+        ("time_ms", (1 << 63) - 1, None),
+        ("time_ms", 1 << 63, "time_ms does not fit in 64 bits: 9223372036854775808"),
+        ("topic", 5, "topic is not text: 5"),
+    ],
+)
+def test_numbers_have_the_bits_of_the_brokers(
+    name: str, value: object, reason: str | None, served: ServedStore
+) -> None:
+    head = {"call": "offset_by_time", "topic": "Nowhere", "queue_id": 3, "time_ms": 4, name: value}
+    found = answer(served, json.dumps(head).encode())
+    said = found.get("error", {}).get("reason", "")
+    assert (found.get("offset"), said.removeprefix("the call offset_by_time has wrong arguments: ")) == (
+        (0, "") if reason is None else (None, reason)
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
