@@ -12,7 +12,7 @@ import contextlib
 import errno
 import functools
 import os
-import shlex
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import typer
 
 from rmqctl.context import Session
+from rmqctl.contradictions import other_names
 from rmqctl.defaults import default_in, origin_of_default, read_defaults
 from rmqctl.environment import Environment, use_utf8_names
 from rmqctl.exit_codes import DEFECT, FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
@@ -70,11 +71,10 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
     # numpy's threads for linear algebra are never used here, and take up to 40 ms of CPU to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     session = Session(environment or Environment.real(), main)
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    session.command_line = shlex.join(["rmqctl", *words])
+    session.words = list(sys.argv[1:] if arguments is None else arguments)
     with session.interrupts.installed():
         try:
-            code = _run_and_report(session, words)
+            code = _run_and_report(session)
             code = IO_ERROR if session.report_lost_pages() else code
             session.log(f"exit code {code}")
         finally:
@@ -83,11 +83,11 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
     return code
 
 
-def _run_and_report(session: Session, words: list[str]) -> int:
+def _run_and_report(session: Session) -> int:
     code = OK
     try:
         with _quiet_pipe(), session.resources:
-            code = _run(session, words)
+            code = _run(session)
         # Damage that a store met while it was written to is known after its close.
         return FINDINGS if code == OK and session.met_findings else code
     except (Exception, KeyboardInterrupt) as error:
@@ -100,13 +100,13 @@ def _run_and_report(session: Session, words: list[str]) -> int:
         return _report(session, error)
 
 
-def _run(session: Session, words: list[str]) -> int:
+def _run(session: Session) -> int:
     command = _command()
     streams = sys.stdout, sys.stderr
     try:
         session.defaults = read_defaults(session.environment.variables)
         answer = command.main(
-            args=words, prog_name="rmqctl", standalone_mode=False, obj=session, default_map=session.defaults
+            args=session.words, prog_name="rmqctl", standalone_mode=False, obj=session, default_map=session.defaults
         )
     except SystemExit as end:
         # Typer wraps the streams, and exits with 1 if a pipe is closed.
@@ -151,8 +151,17 @@ def _report_usage(session: Session, error: Any) -> int:
         text = text.replace(f"is not a valid {kind}", f"is not {plain}")
     flag, listed, _ = text.partition("is not a valid boolean. Recognized values:")
     text = f"{flag}is neither true nor false" if listed else text
+    text = _as_written(context, text) if context is not None else text
     session.fail(f"{text}{_origin(session, error, text)} (see {path} --help)")
     return USAGE
+
+
+def _as_written(context: Any, text: str) -> str:
+    """Name an option as the command line does where it has several names."""
+    for names, written in other_names(context):
+        text = text.replace(" / ".join(f"'{name}'" for name in names), written)
+        text = re.sub(rf"(?<![\w-]){re.escape(names[0])}(?![\w-])", written, text)
+    return text
 
 
 def _origin(session: Session, error: Any, text: str) -> str:

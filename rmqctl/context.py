@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -63,7 +64,8 @@ class Session:
         self._catches_lost_pages = False
         self._began = time.monotonic()
         self._opening: Opening | None = None
-        self.command_line = ""
+        self.words: list[str] = []
+        """The command line, without the program's name."""
 
     def take_options(self, values: OptionValues) -> None:
         """Set parsed global options, by name; options after the command win, and settings add up."""
@@ -208,7 +210,8 @@ class Session:
             from store import __version__
 
             self._log = RunLog(self.options.log, self.environment.stderr if self.options.verbose else None)
-            self.log(f"rmqctl {__version__}, process {os.getpid()}, in {Path.cwd()}: {self.command_line}")
+            command_line = shlex.join(["rmqctl", *self.words])
+            self.log(f"rmqctl {__version__}, process {os.getpid()}, in {Path.cwd()}: {command_line}")
 
     def end_log(self) -> None:
         if self._log is not None:

@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     # Typer brings its own copy of Click.
-    from typer._click import Context
+    from typer._click import Context, Parameter
 
 Pairs = tuple[tuple[str, str, str], ...]
 
@@ -112,15 +112,30 @@ def refuse_contradictions(ctx: Context) -> None:
 
 
 def given_options(ctx: Context) -> Iterator[str]:
-    """Yield the names of options and arguments on the command line.
+    """Yield the first names of options and arguments on the command line.
 
     They may stand before or after the command. Each option is yielded as name, and as name with value: `--flush` and
     `--flush sync`. Variables and defaults do not count.
     """
+    for context, parameter in _given(ctx):
+        name = parameter.opts[0] if parameter.param_type_name == "option" else (parameter.name or "").upper()
+        yield from (name, f"{name} {context.params.get(parameter.name or '')}")
+
+
+def other_names(ctx: Context) -> Iterator[tuple[list[str], str]]:
+    """Yield the names of each given option that has several, and the one that the command line has."""
+    words = {word.partition("=")[0] for word in ctx.find_root().obj.words}
+    for _, parameter in _given(ctx):
+        names = [name for name in parameter.opts if name.startswith("--")]
+        written = [name for name in names if name in words]
+        if len(names) > 1 and len(written) == 1:
+            yield names, written[0]
+
+
+def _given(ctx: Context) -> Iterator[tuple[Context, Parameter]]:
     root = ctx.find_root()
     for context in {id(one): one for one in (root, ctx)}.values():
         for parameter in context.command.get_params(context):
             source = context.get_parameter_source(parameter.name or "")
             if source is not None and source.name == "COMMANDLINE":
-                name = parameter.opts[0] if parameter.param_type_name == "option" else (parameter.name or "").upper()
-                yield from (name, f"{name} {context.params.get(parameter.name or '')}")
+                yield context, parameter

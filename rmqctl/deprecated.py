@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rmqctl.contradictions import given_options
+from rmqctl.contradictions import given_options, other_names
 
 if TYPE_CHECKING:
     # Typer brings its own copy of Click.
@@ -23,7 +23,8 @@ def warn_of_deprecated(ctx: Context) -> None:
     """Warn of a deprecated command, and of each deprecated option on its command line."""
     if DEPRECATED:
         path = ctx.command_path.partition(" ")[2]
-        for name in ("", *dict.fromkeys(given_options(ctx))):
+        written = [name for _, name in other_names(ctx)]
+        for name in ("", *dict.fromkeys([*given_options(ctx), *written])):
             warn_of(ctx, f"command {path} {name}".rstrip(), name or path)
 
 

@@ -135,6 +135,8 @@ def test_the_number_of_a_document_does_not_go_up_for_nothing() -> None:
     [
         ("command get --limit", "get T --limit 2", "--limit is deprecated since 1.1"),
         ("command get --limit", "get T --max 2", "--limit is deprecated since 1.1"),
+        ("command get --max", "get T --max 2", "--max is deprecated since 1.1"),
+        ("command get --max", "get T --limit 2", ""),
         ("command get", "get T", "get is deprecated since 1.1"),
         ("alias timer rebuild", "timer rebuild --dry-run", "timer rebuild is deprecated since 1.1"),
         ("alias audit", "audit", "audit is deprecated since 1.1"),

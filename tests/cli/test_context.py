@@ -291,7 +291,7 @@ def test_a_log_has_what_is_said_and_what_is_silenced(tmp_path: Path) -> None:
     one = session()
     give(one, log=str(tmp_path / "log"), quiet=True)
     assert not one.has_log
-    one.command_line = "rmqctl info"
+    one.words = ["info"]
     one.start_log()
     assert one.has_log
     one.note("note: a")

@@ -44,9 +44,9 @@ def test_notes_are_held_before_a_command_that_ends_and_a_long_one_shows_its_open
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        (("get", "T", "--from"), "'--from' / '--offset'"),
-        (("get", "T", "--limit"), "'--limit' / '--max'"),
-        (("find", "x", "--max"), "'--limit' / '--max'"),
+        (("get", "T", "--from"), "--from"),
+        (("get", "T", "--limit"), "--limit"),
+        (("find", "x", "--max"), "--max"),
         (("truncate-dirty", "--offset"), "'--offset'"),
     ],
 )
