@@ -16,10 +16,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
+
+from store.errors import quoted, shown
+from store.formats.java import INT_MAX
+from store.layout import parse_segment_name
 
 FORMAT = "rmqctl.backup/1"
 LOG, TABLES, MANIFESTS = "log", "tables", "backups"
@@ -29,6 +33,20 @@ DIGITS = 16
 ZSTD = ".zst"
 BACKUP_DAMAGED = "backup-damaged"
 """Code of the error for a file of a backup that is missing, short or damaged."""
+_TYPES = {"str": str, "int": int, "bool": bool, "Mapping": dict, "tuple": list}
+"""The JSON types of fields, by the first word of their annotation."""
+_SIZES = (0, 1 << 40)
+"""No file of a broker has more than a TiB."""
+_MS = (-(1 << 63), (1 << 63) - 1)
+_LIMITS = {
+    "segment_size": (1, INT_MAX),
+    "log_start": (0, (1 << 63) - 1),
+    "log_end": (0, (1 << 63) - 1),
+    **dict.fromkeys(("began_ms", "ended_ms", "last_store_timestamp_ms"), _MS),
+    # A file's time in ns has 64 bits.
+    "mtime_ms": (_MS[0] // 1_000_000, _MS[1] // 1_000_000),
+}
+"""The limits of numbers; others are sizes."""
 _ID = re.compile(r"\d{8}T\d{6}\.\d{3}", re.ASCII)
 
 
@@ -137,29 +155,63 @@ def decode_manifest(data: bytes) -> Manifest:
     """Read a manifest; ValueError with its fault."""
     try:
         document = json.loads(data.decode("utf-8", "surrogateescape"))
-    except ValueError as error:
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            found = document.get("format") if isinstance(document, dict) else None
+            raise ValueError(f"its format is {shown(found)}, and {FORMAT!r} is known")
+        digest = document.pop("sha256", None)
+        if digest != _digest(document):
+            raise ValueError("its digest is wrong: it was changed, or is not whole")
+    except json.JSONDecodeError as error:
         raise ValueError(f"it is no whole JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        raise ValueError(f"its format is {found!r}, and {FORMAT!r} is known")
-    digest = document.pop("sha256", None)
-    if digest != _digest(document):
-        raise ValueError("its digest is wrong: it was changed, or is not whole")
-    try:
-        files = tuple(decode_file(one) for one in document["files"])
-        known = {one.name: document[one.name] for one in fields(Manifest)}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"a field is missing: {error}") from None
-    return Manifest(**{**known, "files": files, "notes": tuple(document["notes"])})
+    except RecursionError:
+        raise ValueError("it is no whole JSON: it is nested too deeply") from None
+    known = _fields_of(Manifest, document)
+    if not is_backup_id(known["id"]):
+        raise ValueError(f"its id is {quoted(known['id'])}, and one looks like 20260115T083000.000")
+    if not all(isinstance(note, str) for note in known["notes"]):
+        raise ValueError("one of its notes is not text")
+    files = tuple(map(decode_file, known["files"]))
+    _require_following(files)
+    return Manifest(**{**known, "files": files, "notes": tuple(known["notes"])})
 
 
 def decode_file(row: object) -> BackedFile:
-    """Read a file's row; ValueError for a path that leads out of a folder, TypeError for other fields."""
-    found = BackedFile(**row) if isinstance(row, dict) else BackedFile()  # type: ignore[call-arg]
+    """Read a file's row; ValueError for a missing or wrong field, and for a path that leads out of a folder."""
+    found = BackedFile(**_fields_of(BackedFile, row))
     for path in (found.path, found.stored):
         if path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/")):
-            raise ValueError(f"a path in it leads elsewhere: {path!r}")
+            raise ValueError(f"a path in it leads elsewhere: {quoted(path)}")
+    if found.is_log and parse_segment_name(found.path.removeprefix("commitlog/")) is None:
+        raise ValueError(f"a file of its log has no name of a segment: {quoted(found.path)}")
     return found
+
+
+def _require_following(files: Iterable[BackedFile]) -> None:
+    """Raise ValueError unless the first piece of each file is its start, and each other one follows the one before."""
+    ends: dict[str, int] = {}
+    for file in files:
+        wanted = ends.get(file.path, 0)
+        if file.position != wanted:
+            raise ValueError(f"a piece of {quoted(file.path)} is at {file.position} instead of {wanted}")
+        ends[file.path] = file.end
+
+
+def _fields_of(kind: type, row: object) -> dict[str, Any]:
+    """Return the fields of a dataclass that a JSON object has; ValueError for a missing or wrong one."""
+    if not isinstance(row, dict):
+        raise ValueError(f"it has {shown(row)} in place of an object")
+    known = {}
+    for one in fields(kind):
+        if one.name in row:
+            value = known[one.name] = row[one.name]
+            least, most = _LIMITS.get(one.name, _SIZES)
+            if type(value) is not _TYPES[str(one.type).partition("[")[0]]:
+                raise ValueError(f"its {one.name} is of a wrong kind: {shown(value)}")
+            if type(value) is int and not least <= value <= most:
+                raise ValueError(f"its {one.name} is not in {least}..{most}: {shown(value)}")
+        elif one.default is MISSING:
+            raise ValueError(f"a field is missing: {one.name}")
+    return known
 
 
 def _digest(document: Mapping[str, Any]) -> str:

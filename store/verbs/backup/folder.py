@@ -110,7 +110,7 @@ class BackupFolder(BackupTarget):
         for line in self._fs.read_file(path).splitlines() if self._fs.exists(path) else []:
             try:
                 found.append(decode_file(json.loads(line)))
-            except (ValueError, TypeError):
+            except (ValueError, RecursionError):
                 continue
         return found
 
