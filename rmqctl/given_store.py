@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from store.engine.serving import StoreClient
     from store.files import Filesystem, StoreReader
 
-READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
-
 
 class GivenStore:
     """The store of --store, for the run of one command."""
@@ -84,35 +82,33 @@ class GivenStore:
 
     def settings_for_bundle(self) -> dict[str, str]:
         """Return the given settings, without paths that lead out of the store's folder."""
-        given = self.settings().items()
-        return {name: value for name, value in given if name != READ_ONLY_PATHS and not name.startswith("storePath")}
+        from store.config import names_a_place
+
+        return {name: value for name, value in self.settings().items() if not names_a_place(name)}
 
     @functools.cached_property
     def file_settings(self) -> dict[str, str]:
-        """The settings of --broker-conf or of a bundle; notes the settings without effect, once."""
+        """The settings of --broker-conf, else of a bundle or a backup; notes the settings without effect, once."""
         from store.config import check_settings, read_broker_conf
 
         check_settings(self._options.settings, "--set")
         conf = self._options.broker_conf
-        found = read_broker_conf(conf) if conf is not None else self._bundle_settings()
+        found = read_broker_conf(conf) if conf is not None else self._own_settings()
         self._note_without_effect(found)
         root, given = {**found, **self._options.settings}.get("storePathRootDir"), self._options.store
         if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
             self._session.note(f"note: {given} is used, not storePathRootDir={root}")
         return found
 
-    def _bundle_settings(self) -> dict[str, str]:
-        from store.layout import is_bundle
-
-        address = self._options.uri
-        if address is None or not is_bundle(address):
+    def _own_settings(self) -> dict[str, str]:
+        if self._options.uri is None:
             return {}
-        from store.files import bundle_settings
+        from store.files import own_settings
 
-        return bundle_settings(address)
+        return own_settings(self._options.uri)
 
     def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
-        from store.config import all_settings, has_effect
+        from store.config import READ_ONLY_PATHS, all_settings, has_effect
 
         for name in self._options.settings:
             if not has_effect(name):

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +53,8 @@ class PutForm:
         store_host: Host | None = None,
     ) -> PutForm:
         """Return the form by the options; raise a usage error for a map that is not OLD=NEW."""
-        topics = dict(pair_of(text, "--topic-map") for text in topic_map or ())
-        queues = dict(_queue(text) for text in queue_map or ())
+        topics = map_of(topic_map or (), "--topic-map")
+        queues = dict(map(_queue, map_of(queue_map or (), "--queue-map").items()))
         return cls(as_stored, keep_times, topics, queues, store_host)
 
     @property
@@ -93,20 +93,26 @@ class PutForm:
         return opened.put_replayed(message, as_stored=self.as_stored, store_timestamp_ms=time)
 
 
-def pair_of(text: str, option: str) -> tuple[str, str]:
-    """Return the two names of OLD=NEW; a usage error for another text."""
-    old, equals, new = text.partition("=")
-    if not (old and equals and new):
-        raise typer.BadParameter(f"{text!r} is not OLD=NEW", param_hint=option)
-    return old, new
+def map_of(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Return new names by old ones, from OLD=NEW; a usage error for another text, and for two new names of one."""
+    found: dict[str, str] = {}
+    for text in texts:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new):
+            raise typer.BadParameter(f"{text!r} is not OLD=NEW", param_hint=option)
+        if found.setdefault(old, new) != new:
+            raise typer.BadParameter(f"{old!r} has two new names: {found[old]!r} and {new!r}", param_hint=option)
+    return found
 
 
-def _queue(text: str) -> tuple[tuple[str | None, int], int]:
+def _queue(pair: tuple[str, str]) -> tuple[tuple[str | None, int], int]:
     from store.layout import parse_whole_number
 
-    old, new = pair_of(text, "--queue-map")
+    old, new = pair
     topic, colon, number = old.rpartition(":")
     numbers = parse_whole_number(number), parse_whole_number(new)
     if numbers[0] is None or numbers[1] is None:
-        raise typer.BadParameter(f"{text[:40]!r} is not [TOPIC:]OLD=NEW with queue ids", param_hint="--queue-map")
+        raise typer.BadParameter(
+            f"{'='.join(pair)[:40]!r} is not [TOPIC:]OLD=NEW with queue ids", param_hint="--queue-map"
+        )
     return (topic if colon else None, numbers[0]), numbers[1]

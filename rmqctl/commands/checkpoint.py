@@ -42,7 +42,8 @@ def run_show(ctx: typer.Context) -> Result:
         session.progress("reading the log") as bar,
     ):
         review = review_checkpoint(opened, progress=bar.update)
-    for built in review.built:
+    # A backup has no queues and no index.
+    for built in () if session.store.reached[1].holds_log_alone else review.built:
         session.note(f"note: {built}")
     facts = {
         "file_bytes": review.file_size,

@@ -14,7 +14,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.options import require_folder
-from rmqctl.put_form import pair_of
+from rmqctl.put_form import map_of
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 from rmqctl.store_times import Since, Until, and_store_times
@@ -252,7 +252,7 @@ def _chooser(session: Session, topic_map: list[str] | None, chosen: list[str] | 
     from store import StoreConfig
     from store.verbs import Chooser
 
-    topics = dict(pair_of(text, "--topic-map") for text in topic_map or ())
+    topics = map_of(topic_map or (), "--topic-map")
     if chosen and (others := topics.keys() - set(chosen)):
         reason = f"--topic chooses no message of {', '.join(sorted(others))}"
         raise typer.BadParameter(reason, param_hint="--topic-map")

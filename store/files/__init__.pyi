@@ -1,4 +1,4 @@
-from store.files.bundle_files import bundle_settings as bundle_settings
+from store.files.connect import own_settings as own_settings
 from store.files.early_read import EarlyRead as EarlyRead
 from store.files.filesystem import Filesystem as Filesystem
 from store.files.filesystem import os_errors as os_errors

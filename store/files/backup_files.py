@@ -63,7 +63,7 @@ class BackupFiles:
         root = self._place.look_at("")
         if root is None:
             hint = "an id after @ looks like 20260115T083000.000" if "@" in self.address.rpartition("/")[2] else None
-            raise NotAStore("no such folder", file=self.address, hint=hint)
+            raise NotAStore(self._place.absent().reason, file=self.address, hint=hint)
         if not root.is_folder:
             raise NotAStore("a file, where a folder of backups is expected", file=self.address, hint="name a folder")
         if self._place.look_at(MANIFESTS) is None:

@@ -1,14 +1,15 @@
-"""Connect to a store's files by address: a folder, a backup, or a URI."""
+"""Connect to a store's files by address: a folder, a backup, or a URI; the settings that a copy brings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from store.config import has_effect, names_a_place
 from store.errors import NotAStore
 from store.files.filesystem import Filesystem
 from store.files.places import FetchedPlace, LocalPlace, connect_folder
-from store.layout import BACKUP
+from store.layout import BACKUP, is_bundle
 
 
 def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | FetchedPlace:
@@ -19,6 +20,28 @@ def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> Lo
 
         return BackupPlace(address, fs)
     return connect_folder(address, fs, commitlogs)
+
+
+def own_settings(address: str) -> dict[str, str]:
+    """Return the settings of the store that was copied into a bundle or a backup; none for another address.
+
+    Those without effect here, and paths of the place that it was copied from, are left out of a backup's.
+    """
+    if is_bundle(address):
+        from store.files.bundle_files import bundle_settings
+
+        return bundle_settings(address)
+    if not address.startswith(BACKUP):
+        return {}
+    from store.files.backup_files import BackupFiles, split_address
+
+    folder, backup = split_address(address)
+    found = BackupFiles(folder).find(backup).settings
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in found.items()
+        if has_effect(name) and not names_a_place(name)
+    }
 
 
 def connect_remote(address: str) -> FetchedPlace:

@@ -293,6 +293,8 @@ def connect_folder(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()
     except (OSError, ValueError) as error:
         hint = _NEEDED.get(parts.scheme)
         raise NotAStore(f"cannot reach it: {first_sentence(error)}", file=address, hint=hint) from error
+    if not root:
+        raise NotAStore("the address names no bucket or container", file=address)
     return RemotePlace(address, _asked_once(found, has_keys=parts.username is not None), root.rstrip("/"))
 
 

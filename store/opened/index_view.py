@@ -215,7 +215,8 @@ class IndexView(IndexService):
                         pieces.append(LogKeys.begin(self._folder, run, int(records[first])))
                     pieces[-1].take(run, hashes[first:until], records[first:until], wanted)
                 count += len(hashes)
-        if count:
+        # A backup has no index files, and lacks none.
+        if count and not self._fs.holds_log_alone:
             self._note(f"{amount_is(count, 'key')} in no index file, and read from the log")
         return pieces
 

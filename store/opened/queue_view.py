@@ -257,6 +257,9 @@ class QueueView(ConsumeQueueStore):
         self._note_built([repair for repair in met.values() if repair.placed], count)
 
     def _note_built(self, built: list[Repair], count: int) -> None:
+        if self._fs.holds_log_alone:
+            # Nothing is lost: its copy has no queues.
+            return
         for repair in built if len(built) <= NOTED_QUEUES else ():
             queue = repair.queue
             missing = f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'entry')} missing"

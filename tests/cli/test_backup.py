@@ -111,6 +111,42 @@ def test_readers_take_a_backup_in_place_of_a_store(folder: Path) -> None:
     assert (run.code, "this command needs a store in a folder of this machine" in run.err) == (USAGE, True)
 
 
+@pytest.fixture(scope="module")
+def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A real store whose files have odd sizes, and the address of its backup."""
+    root, target = golden("normal").store, tmp_path_factory.mktemp("golden") / "backups"
+    assert rmqctl("backup", "create", str(target), store=root).code == OK
+    return root, f"backup:{target}"
+
+
+@pytest.mark.parametrize("words", ["checkpoint show", "get TopicA --limit 3", "timeline", "delay show"])
+def test_a_reader_answers_from_a_backup_as_from_its_store(words: str, of_golden: tuple[Path, str]) -> None:
+    root, backup = of_golden
+    of_store, of_backup = (rmqctl(*words.split(), store=store) for store in (root, backup))
+    assert (of_backup.code, of_backup.out, of_backup.err) == (of_store.code, of_store.out, "")
+
+
+def test_a_query_of_a_backup_lacks_no_index(of_golden: tuple[Path, str]) -> None:
+    found = [rmqctl("-f", "json", "index-query", "TopicA", "order0", store=store) for store in of_golden]
+    assert found[0].json["messages"] == found[1].json["messages"] != []
+    assert [run.err for run in found] == ["", ""]
+
+
+def test_a_backup_brings_the_settings_of_its_store(of_golden: tuple[Path, str], tmp_path: Path) -> None:
+    def sizes(store: Path | str, *given: str) -> dict[str, tuple[int, str]]:
+        run = rmqctl("-f", "json", *given, "config", "settings", store=store)
+        names = ("mappedFileSizeConsumeQueue", "maxHashSlotNum", "maxIndexNum")
+        return {row["name"]: (row["value"], row["source"]) for row in run.json["settings"] if row["name"] in names}
+
+    root, backup = of_golden
+    of_golden_sizes = {"mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 500, "maxIndexNum": 1000}
+    assert sizes(root) == {name: (value, "inferred") for name, value in of_golden_sizes.items()}
+    assert sizes(backup) == {name: (value, "file") for name, value in of_golden_sizes.items()}
+    assert sizes(backup, "--set", "maxIndexNum=7")["maxIndexNum"] == (7, "set")
+    assert rmqctl("backup", "create", str(tmp_path / "again"), store=backup).code == OK
+    assert sizes(f"backup:{tmp_path / 'again'}") == sizes(backup)
+
+
 def test_a_damaged_backup_is_verified_with_a_finding_and_refused_by_restore(folder: Path, tmp_path: Path) -> None:
     path = next((folder / "log").glob(f"{0:020d}.*"))
     path.write_bytes(path.read_bytes()[:-5])
@@ -348,6 +384,17 @@ def test_backups_in_an_object_store_are_made_listed_pruned_and_restored(tmp_path
             NOT_READABLE,
             True,
         ), run.err
+        run = rmqctl("backup", "list", "s3://nowhere/a")
+        assert (run.code, run.err) == (
+            NOT_READABLE,
+            "rmqctl: s3://nowhere/a: no bucket or container is called nowhere\n",
+        )
+
+
+@pytest.mark.parametrize("words", [("backup", "create", "s3://"), ("backup", "list", "s3://")])
+def test_an_address_without_a_bucket_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    run = rmqctl(*words, store=make_store(tmp_path / "store"))
+    assert (run.code, run.err) == (NOT_READABLE, "rmqctl: s3://: the address names no bucket or container\n")
 
 
 @pytest.mark.parametrize("word", ["list", "verify"])

@@ -244,6 +244,7 @@ WRONG = {
     "STORE --to TARGET --ledger STORE": (USAGE, "is inside of"),
     "STORE --to TARGET --dry-run --where nothing=1": (USAGE, "the query fails"),
     "STORE --to TARGET --dry-run --topic-map x": (USAGE, "'x' is not OLD=NEW"),
+    "STORE --to TARGET --dry-run --topic-map T=A --topic-map T=B": (USAGE, "'T' has two new names: 'A' and 'B'"),
     "STORE --to TARGET --dry-run --stale --losses": (USAGE, "combine it only with --topic"),
     "STORE --to TARGET --dry-run --since yesterday": (USAGE, "'yesterday' is not a time"),
     "STORE --to TARGET --dry-run --id @ABSENT": (NOT_READABLE, "no such file"),

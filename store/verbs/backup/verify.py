@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from store.errors import StoreError
 from store.files.backup_files import BackupFiles
+from store.files.connect import own_settings
 from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import MANIFESTS, BackedFile, Manifest
 from store.layout import BACKUP
@@ -18,6 +19,7 @@ from store.structures.findings import Finding
 from store.verbs.backup.segments import OnBytes, digested
 from store.verbs.backup.side_by_side import SideBySide
 from store.verbs.check.check import check_files
+from store.verbs.check.options import CheckOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def bytes_to_verify(manifests: Sequence[Manifest]) -> int:
 
 def check_backup(files: BackupFiles, manifest: Manifest) -> list[Finding]:
     """Check a backup as a store, without restoring it."""
-    return list(check_files(StoreReader(f"{BACKUP}{files.address}@{manifest.id}")))
+    address = f"{BACKUP}{files.address}@{manifest.id}"
+    return list(check_files(StoreReader(address), CheckOptions(settings=own_settings(address))))
 
 
 def _fault_of(files: BackupFiles, file: BackedFile, on_bytes: OnBytes) -> str:

@@ -63,11 +63,10 @@ class Ledger:
         with self._errors():
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0)
             # Exclusive mode comes before the first page is read; FULL syncs each transaction at its commit.
-            for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = full"):
+            self._db.execute("pragma locking_mode = exclusive")
+            found = _require_ledger(self._db, self.path)
+            for pragma in ("journal_mode = wal", "synchronous = full"):
                 self._db.execute(f"pragma {pragma}")
-            (found,) = self._db.execute("pragma user_version").fetchone()
-            if found not in (0, FORMAT):
-                raise BadRequest(f"a ledger of form {found}, and {FORMAT} is known", file=self.path)
             self._db.execute("begin immediate")
             if not found:
                 # executescript commits the open transaction first.
@@ -163,6 +162,17 @@ def acknowledged_in(folder: Path | None, keys: Sequence[bytes], target: str | No
             return {key for key in keys if db.execute(asked, (key,)).fetchone()}
     except sqlite3.Error as error:
         raise _as_store_error(error, path) from error
+
+
+def _require_ledger(db: sqlite3.Connection, path: Path) -> int:
+    """Return the form of a ledger, 0 for an empty database; BadRequest for another database."""
+    (found,) = db.execute("pragma user_version").fetchone()
+    names = {name for (name,) in db.execute("select name from sqlite_master where type = 'table'")}
+    if names and (not found or "ledger" not in names):
+        raise BadRequest("not a ledger, but another database", file=path, hint="name another folder")
+    if found not in (0, FORMAT):
+        raise BadRequest(f"a ledger of form {found}, and {FORMAT} is known", file=path)
+    return int(found)
 
 
 def _require_target(db: sqlite3.Connection, target: str, path: Path) -> None:

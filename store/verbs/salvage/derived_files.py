@@ -179,7 +179,6 @@ class DerivedFiles:
                 pieces.append(NamedEntries(*(entries[name].astype(np.int64) for name in NamedEntries._fields)))
         return NamedEntries(*_by_log_offset(pieces))
 
-
     def _unnamed_in(self, file: EntryFile) -> Int64Array:
         """Return the numbers of entries with a damaged hash: they tell nothing of a record's keys."""
         if file.name not in self._unnamed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -149,6 +149,16 @@ def test_a_second_replay_and_files_that_are_no_ledger_are_refused(tmp_path: Path
     with pytest.raises(StoreIOError) as failed:
         ledger(tmp_path / "file")
     assert failed.value.file == tmp_path / "file"
+
+
+@pytest.mark.parametrize("form", [0, 1])
+def test_another_database_is_no_ledger_and_stays_as_it_is(form: int, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / NAME)) as db:
+        db.executescript(f"create table x (a); pragma user_version = {form}")
+    before = (tmp_path / NAME).read_bytes()
+    with pytest.raises(BadRequest, match="not a ledger, but another database"):
+        ledger(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before}
 
 
 def test_without_a_ledger_nothing_is_acknowledged(tmp_path: Path) -> None:
