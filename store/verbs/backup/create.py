@@ -141,6 +141,8 @@ class _Creation:
             self._notes += one.notes
             if one.is_new and one.file.is_sealed:
                 self._target.note(one.file)
+        if segments and not added:
+            raise StoreIOError("another process has deleted the newest segment", file=Path(segments[-1].path))
         for former, following in pairwise(added):
             gap = former.file_start + former.size, following.file_start
             if gap[0] != gap[1]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from store.broker_line import BrokerLine
+from store.errors import StoreError
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.run import Run
 from store.formats.zstd_frames import FRAME_BYTES
@@ -32,21 +33,32 @@ def find_log_end(reader: StoreReader, line: BrokerLine, since: int = 0) -> Found
 
     since  the start or end of a record, at which the search begins; the result is 0 if no record follows
     """
-    rules = ScanRules(check_crc=True, accept_v2=line.accepts_v2, by_place=True, cuts_torn=True)
     for segment in reversed(reader.segments()):
-        end, damage = FoundEnd(), ""
-        unread = whole_segment(segment)._replace(start=min(max(0, since - segment.number), segment.size))
-        for step in walk_slice(reader, unread, rules, past_zeros=True):
-            if isinstance(step, Run):
-                last_ms = int(step.columns.store_timestamp_ms[-1])
-                end = FoundEnd(step.end, last_ms, damage)
-            elif isinstance(step, Blank) and end.log_end:
-                end.log_end = segment.number + segment.size
-            elif isinstance(step, Damage):
-                damage = damage or step.describe()
+        try:
+            end = _end_in(reader, segment, line, since)
+        except StoreError:
+            # A broker's recovery deletes the segment that was made ahead.
+            if reader.exists(segment.path):
+                raise
+            continue
         if end.log_end:
             return end
     return FoundEnd()
+
+
+def _end_in(reader: StoreReader, segment: StoredFile, line: BrokerLine, since: int) -> FoundEnd:
+    rules = ScanRules(check_crc=True, accept_v2=line.accepts_v2, by_place=True, cuts_torn=True)
+    end, damage = FoundEnd(), ""
+    unread = whole_segment(segment)._replace(start=min(max(0, since - segment.number), segment.size))
+    for step in walk_slice(reader, unread, rules, past_zeros=True):
+        if isinstance(step, Run):
+            last_ms = int(step.columns.store_timestamp_ms[-1])
+            end = FoundEnd(step.end, last_ms, damage)
+        elif isinstance(step, Blank) and end.log_end:
+            end.log_end = segment.number + segment.size
+        elif isinstance(step, Damage):
+            damage = damage or step.describe()
+    return end
 
 
 def segment_bytes(

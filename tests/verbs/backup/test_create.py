@@ -298,6 +298,38 @@ def test_segments_that_a_broker_deletes_meanwhile_are_left_out(tmp_path: Path) -
     assert restore(tmp_path / "backups", tmp_path / "new").findings == []
 
 
+def test_a_segment_made_ahead_that_a_recovery_deletes_meanwhile_is_not_missed(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+    whole = back_up(root, tmp_path / "whole")
+    ahead = root / "commitlog" / f"{4 * 16384:020d}"
+    ahead.write_bytes(bytes(16384))
+
+    class Recovers(Filesystem):
+        def open_read(self, path: Path) -> Descriptor:
+            if path == ahead:
+                ahead.unlink(missing_ok=True)
+            return super().open_read(path)
+
+    made = back_up(root, tmp_path / "backups", fs=Recovers())
+    assert not ahead.exists()
+    assert (made.log_end, made.segments) == (whole.log_end, whole.segments)
+
+
+def test_a_log_that_loses_its_newest_segment_meanwhile_has_no_backup(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+    first, newest = (root / "commitlog" / f"{start:020d}" for start in (0, 3 * 16384))
+
+    class Truncates(Filesystem):
+        def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
+            if path == first:
+                newest.unlink(missing_ok=True)
+            return super().populate(path, view, start, stop)
+
+    with pytest.raises(StoreIOError, match="another process has deleted the newest segment"):
+        back_up(root, tmp_path / "backups", fs=Truncates())
+    assert not list((tmp_path / "backups/backups").iterdir())
+
+
 def test_unreadable_pages_are_zeros_and_named(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 300)
     fs = BadSectors({f"{16384:020d}": {1}})
