@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.advice import CUT, Fault, Remedies, Step, fault_of, step_of
 from rmqctl.changing import Yes
+from rmqctl.commands.simulate import unseen_in_words
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.fixing import run_fixes
@@ -101,13 +102,15 @@ def worst_in_words(found: Examination) -> str:
 
 
 def loss_on_restart(found: Examination) -> str:
-    """Return the loss by a restart in words if it is the worst diagnosis, else an empty text."""
-    worst = found.diagnoses[0]
-    start = next((one for one in found.starts if one.starts and one.lost.messages == worst.count), None)
-    if start is None or (worst.rank, worst.area) != (2, "simulate") or not start.lost.messages:
+    """Return the loss by a restart in words if no diagnosis has a worse rank, else an empty text."""
+    losing = {one.lost.messages: one for one in found.starts if one.starts and one.lost.messages}
+    worst = next((one for one in found.diagnoses if one.area == "simulate" and one.count in losing), None)
+    if worst is None or (found.diagnoses[0].rank, worst.rank) != (2, 2):
         return ""
+    start = losing[worst.count]
     intact = start.lost.intact
-    return f"{count(worst.count, 'message')} would be lost on restart, {intact or 'none'} can be salvaged"
+    unseen = f"; {unseen_in_words(start)}" if start.unseen else ""
+    return f"{count(worst.count, 'message')} would be lost on restart, {intact or 'none'} can be salvaged{unseen}"
 
 
 def remedies_for(found: Examination) -> Remedies:

@@ -103,16 +103,17 @@ def _outcome(one: SimulatedStart) -> str:
     elif not one.lost.is_empty:
         said = f"loses no message, but {_lost_beside_messages(one)}"
     elif one.unseen:
-        return f"starts, but {_unseen(one)}; the log ends at {one.log_end}"
+        return f"starts, but {unseen_in_words(one)}; the log ends at {one.log_end}"
     elif any(trap.code == UNCOMMITTED for trap in one.traps):
         said = "loses nothing; readers get nothing until the next put"
     else:
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
         said = f"loses nothing{traps}; the log ends at {one.log_end}"
-    return f"starts and {said}{f'; {_unseen(one)}' if one.unseen else ''}"
+    return f"starts and {said}{f'; {unseen_in_words(one)}' if one.unseen else ''}"
 
 
-def _unseen(one: SimulatedStart) -> str:
+def unseen_in_words(one: SimulatedStart) -> str:
+    """Return the number of messages that no queue shows after a start."""
     return f"{count(sum(one.unseen.values()), 'message')} of the log will be in no queue"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.formats.columns import COLUMN_NAMES, Column
+from store.formats.message import LOG_OFFSET_AT
 from store.formats.properties import decode_properties
 
 Int64Array = npt.NDArray[np.int64]
@@ -79,6 +80,15 @@ class Run:
     def log_offsets(self) -> Int64Array:
         """Log offset of each record by its position; its log offset field is ignored."""
         return self.columns.position + self.file_start
+
+    @property
+    def named_offsets(self) -> Int64Array:
+        """The log offset field of each record, also of a run whose column has the positions."""
+        columns = self.columns
+        if not self.misplaced_count:
+            return columns.log_offset
+        fields = columns.position[:, np.newaxis] + np.arange(LOG_OFFSET_AT, LOG_OFFSET_AT + 8)
+        return np.asarray(np.frombuffer(self.buffer, np.uint8)[fields].view(">i8").ravel(), np.int64)
 
     def record(self, row: int) -> memoryview:
         """Return the bytes of a record."""

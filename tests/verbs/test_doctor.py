@@ -202,23 +202,27 @@ def test_the_placeholders_of_a_salvaged_store_are_listed_by_queue(copy_of: CopyO
     assert message["properties"] == {"RMQCTL_LOST": "true"}
 
 
+UNSEEN = "2 can be salvaged; 5 messages of the log will be in no queue"
+
+
 # The worst diagnosis: its rank, area and count; the messages that a start would lose, and whether the broker starts.
 @pytest.mark.parametrize(
-    ("rank", "area", "number", "lost", "intact", "starts", "told"),
+    ("rank", "area", "number", "lost", "intact", "unseen", "starts", "told"),
     [
-        (2, "simulate", 3, 3, 2, True, "3 messages would be lost on restart, 2 can be salvaged"),
-        (2, "simulate", 1, 1, 0, True, "1 message would be lost on restart, none can be salvaged"),
-        (1, "simulate", 3, 3, 2, True, ""),
-        (2, "check", 3, 3, 2, True, ""),
-        (2, "simulate", 3, 4, 2, True, ""),
-        (2, "simulate", 3, 3, 2, False, ""),
-        (2, "simulate", 0, 0, 0, True, ""),
+        (2, "simulate", 3, 3, 2, {}, True, "3 messages would be lost on restart, 2 can be salvaged"),
+        (2, "simulate", 3, 3, 2, {("T", 0): 4, ("T", 1): 1}, True, f"3 messages would be lost on restart, {UNSEEN}"),
+        (2, "simulate", 1, 1, 0, {}, True, "1 message would be lost on restart, none can be salvaged"),
+        (1, "simulate", 3, 3, 2, {}, True, ""),
+        (2, "check", 3, 3, 2, {}, True, ""),
+        (2, "simulate", 3, 4, 2, {}, True, ""),
+        (2, "simulate", 3, 3, 2, {}, False, ""),
+        (2, "simulate", 0, 0, 0, {}, True, ""),
     ],
 )
 def test_a_loss_by_a_restart_is_told_where_it_is_the_worst(
-    rank: int, area: str, number: int, lost: int, intact: int, starts: bool, told: str
+    rank: int, area: str, number: int, lost: int, intact: int, unseen: dict[Any, int], starts: bool, told: str
 ) -> None:
     worst = SimpleNamespace(rank=rank, area=area, count=number)
-    start = SimpleNamespace(starts=starts, lost=SimpleNamespace(messages=lost, intact=intact))
+    start = SimpleNamespace(starts=starts, lost=SimpleNamespace(messages=lost, intact=intact), unseen=unseen)
     found = SimpleNamespace(diagnoses=[worst], starts=[start])
     assert doctor_command.loss_on_restart(cast(Any, found)) == told

@@ -44,9 +44,9 @@ def foretell_on_database(
     found.queue_end_before, found.has_unit_at_end, found.findings = queue_end, reach.has_unit_at_end, reach.faults
     found.entered_from = reach.entered_from
     if segments := opened.log.segments.files:
-        found.end = walk(opened, max(start, segments[0].file_start), reach.handlers, progress)
-        cut_log(opened, found)
         losses = LossCounter(opened)
+        found.end = walk(opened, max(start, segments[0].file_start), [*reach.handlers, losses], progress)
+        cut_log(opened, found)
         losses.read_behind(found.behind, found.end)
         if (units := reach.units_behind(found.log_end)) is not None:
             losses.count_units(units, found.log_end, END_OF_LOG)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,14 +24,28 @@ class LostGrades:
 
     def __init__(self, opened: OpenedStore) -> None:
         self._opened = opened
+        self._starts: dict[Path, int] = {}
 
     def are_certain(self, run: Run, rows: Int64Array) -> npt.NDArray[np.bool_]:
         """Mark the records of a sound run that a new store gets."""
         from store.verbs.salvage.grade import Grade, SalvagedRun
 
-        reviewed = self._evidence.review(SalvagedRun("", run, Grade.CERTAIN))
+        placed = replace(run, file_start=self._start_of(run))
+        reviewed = self._evidence.review(SalvagedRun("", placed, Grade.CERTAIN))
         doubted = [one.log_offsets for one in reviewed if one.grade is not Grade.CERTAIN]
-        return ~is_in(run.log_offsets[rows], np.concatenate([np.empty(0, np.int64), *doubted]))
+        return ~is_in(placed.log_offsets[rows], np.concatenate([np.empty(0, np.int64), *doubted]))
+
+    def _start_of(self, run: Run) -> int:
+        """Return the log offset of the first byte of a run's file; its name may be another segment's."""
+        if np.array_equal(run.columns.log_offset, run.log_offsets):
+            return run.file_start
+        from store.verbs.salvage.sources import open_source
+        from store.verbs.salvage.walk import find_start
+
+        if run.path not in self._starts:
+            self._starts[run.path] = find_start(open_source(run.path, self._opened.fs))
+        start = self._starts[run.path]
+        return run.file_start if start < 0 else start
 
     @cached_property
     def _evidence(self) -> Evidence:

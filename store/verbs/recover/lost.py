@@ -2,7 +2,8 @@
 
     intact      a record past the cut that a salvage writes to a new store; by 5.x's rules for every version
     damaged     a readable record of a worse grade
-    unreadable  no record can be read at a unit's log offset, or where the walk met damage
+    unreadable  no record can be read at a unit's log offset, or where the walk met damage; a record elsewhere that
+                names this offset, as in a segment with another's name, is the one of the unit
     unconsumed  per consumer group: lost messages past the group's offset in config/consumerOffset.json
 
 Leftovers past the log's end count as lost only if a queue unit points to them, and no new record has their offsets.
@@ -228,7 +229,7 @@ class LossCounter:
         self._table = QueueTable()
         self._tally = LossTally()
         self._places: list[Int64Array] = []
-        """Log offsets of every record that was counted, or whose queue offset was given again."""
+        """Log offsets of every record that was counted, that lies elsewhere, or whose queue offset was given again."""
         self._leftovers: list[tuple[Run, Int64Array]] = []
         self._holes: list[tuple[int, int]] = []
         """Log offset and claimed size of each damage without a readable record."""
@@ -236,6 +237,11 @@ class LossCounter:
         """Queue offsets and sizes of units without a record past the cut."""
         self._built: dict[QueueKey, tuple[ConsumeQueue, int]] = {}
         self.units_cut = 0
+
+    def dispatch(self, run: Run) -> None:
+        """Note the records of the kept log that lie elsewhere than they name: units point to the named places."""
+        named = run.named_offsets
+        self._places.append(named[named != run.log_offsets])
 
     def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
         """Count readable messages at or past the log's end.
@@ -272,8 +278,8 @@ class LossCounter:
         self._holes += [hole for hole in holes if hole[0] < high]
 
     def _rules(self) -> ScanRules:
-        """Return the line's rules, with V2 records: a 4.x broker loses them, and they can be salvaged."""
-        return self._opened.scan_rules(check_crc=True)._replace(accept_v2=True)
+        """Return rules that keep each record's own log offset, for a salvage of this and of V2 records."""
+        return ScanRules(check_crc=True)
 
     def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
         """Count these records of a run."""
@@ -281,7 +287,7 @@ class LossCounter:
             return
         columns = run.columns
         numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
-        self._places.append(columns.position[rows] + run.file_start)
+        self._places += [columns.position[rows] + run.file_start, columns.log_offset[rows]]
         certain = np.zeros(len(rows), bool) if is_damaged else self._grades.are_certain(run, rows)
         queued = is_in(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
         for number in distinct(numbers[rows]).tolist():

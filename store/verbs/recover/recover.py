@@ -194,7 +194,7 @@ class _Recovery:
         queues.rewrites_torn_units = not self.rules.as_broker
         levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
         with levels, FanOut(self._walked_by()) as builders:
-            self.found.end = walk(opened, self.start, [builders], progress, cuts_torn=self.is_abnormal)
+            self.found.end = walk(opened, self.start, [builders, self.losses], progress, cuts_torn=self.is_abnormal)
             cut_log(opened, self.found)
             # Records past the end are read while the builders still work.
             self.losses.read_behind(self.found.behind, self.found.end)

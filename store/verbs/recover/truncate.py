@@ -87,9 +87,9 @@ def plan_truncation(
     if not segments:
         return _plan_for_empty_log(opened, forced=force_empty_log)
     built, _ = build_all_lost(opened, progress=progress)
-    end = _end(opened, log_offset, progress)
-    found = RecoveryReport("truncate", "the whole log is read", end)
     losses = LossCounter(opened)
+    end = _end(opened, log_offset, losses, progress)
+    found = RecoveryReport("truncate", "the whole log is read", end)
     if log_offset is not None:
         _count_records_from(opened, log_offset, losses)
     cut_log(opened, found)
@@ -117,11 +117,11 @@ def plan_truncation(
     return change
 
 
-def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None) -> LogEnd:
+def _end(opened: OpenedStore, log_offset: int | None, losses: LossCounter, progress: Progress | None) -> LogEnd:
     """Run step 1."""
     start = opened.log.segments.files[0].file_start
     if log_offset is None:
-        return walk(opened, start, [], progress)
+        return walk(opened, start, [losses], progress)
     _require_boundary(opened, log_offset)
     return LogEnd(start, log_offset)
 
