@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from store.files.filesystem import Entry, Filesystem
+from store.formats.java import INT_MAX
 from store.layout import StoreLayout, parse_segment_name
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 SOME_QUEUES = 16
 SIZE_STEP = 1024
-"""Brokers' segments have a multiple of it, by default and in every example of a setting."""
+"""Brokers' segments have a multiple of it and of a 2,048th of their length, in every example of a setting too."""
 
 
 def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
@@ -44,13 +45,13 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
 
 
 def usual_size(files: Iterable[Entry | StoredFile]) -> int:
-    """Return the most frequent length above 0, the larger of two, else 0.
+    """Return the most frequent length above 0 that a setting can have, the larger of two, else 0.
 
     The distance to the next file counts as one more file of that length: names of segments and queue files are offsets.
     Loading the folder reports wrong lengths.
     """
     files = list(files)
-    counts = Counter(file.size for file in files if file.size)
+    counts = Counter(file.size for file in files if 0 < file.size <= INT_MAX)
     numbers = [parse_segment_name(PurePath(file.path).name) for file in files]
     for number, following in pairwise(numbers):
         if number is not None and following is not None and following - number in counts:
@@ -61,14 +62,16 @@ def usual_size(files: Iterable[Entry | StoredFile]) -> int:
 def odd_size(files: Iterable[Entry | StoredFile]) -> str:
     """Describe the length of a log's only file with bytes if few brokers give a segment that length.
 
-    Return an empty text for other lengths, and if an empty file at its end shows that the length is right.
+    Return an empty text for other lengths, for one that no setting can have, and if an empty file at its end shows that
+    the length is right.
     """
     sizes = {parse_segment_name(PurePath(file.path).name) or 0: file.size for file in files}
     written = [number for number, size in sizes.items() if size]
     if len(written) != 1:
         return ""
     [number], size = written, sizes[written[0]]
-    if number + size in sizes or (not size % SIZE_STEP and not number % size):
+    step = max(SIZE_STEP, (1 << size.bit_length()) // 2048)
+    if number + size in sizes or size > INT_MAX or (not size % step and not number % size):
         return ""
     unless = f"unless its mappedFileSizeCommitLog is {size}, no broker starts with it"
     return f"{size} bytes, as few brokers give a segment, and no other file shows the size: {unless}"

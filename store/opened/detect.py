@@ -50,6 +50,8 @@ class FoundStore(NamedTuple):
     """Whether the user gave messageDelayLevel."""
     finds_light: bool = False
     """Whether the records decide on light queues, if the config has none."""
+    gives_size: bool = False
+    """Whether the user gave the segment size."""
     odd_size: str = ""
     """The doubt about the segment size, as a clause for people."""
 
@@ -63,8 +65,9 @@ def find_store(
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
     others = find_other_queues(layout, config, fs)
     of_records = finds_light(layout, settings, fs)
-    odd = odd_size(segments_of(layout, fs)) if SEGMENT_SIZE not in settings else ""
-    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings, of_records, odd)
+    gives_size = SEGMENT_SIZE in settings
+    odd = odd_size(segments_of(layout, fs)) if not gives_size else ""
+    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings, of_records, gives_size, odd)
 
 
 class OpenRequest(NamedTuple):

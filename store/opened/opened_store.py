@@ -94,7 +94,7 @@ class OpenedStore:
         refuse   is called with the error of a queue's file or of a foreign name; the file is left out
         resting  idle queues that were read before and have not changed since
         """
-        layout, config, line, assumed, others, gives_delays, finds_light, _ = found
+        layout, config, line, assumed, others, gives_delays, finds_light, *_ = found
         loads = _loading(line, layout)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
@@ -133,7 +133,7 @@ class OpenedStore:
 
         note  is called with a sentence on each file that is left out
         """
-        layout, config, line, assumed, others, _, finds_light, _ = found
+        layout, config, line, assumed, others, _, finds_light, *_ = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
         files.load(_loading(line, layout), left_out.append)

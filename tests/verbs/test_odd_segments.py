@@ -196,6 +196,60 @@ def test_a_lone_segment_of_an_odd_length_is_never_called_sound(name: str, size: 
     assert doctor(new)["message_count"] == found["message_count"]
 
 
+def lone(size: int, tmp_path: Path) -> Path:
+    """Return a store with the first segment alone, which ends in a blank, of another length."""
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    first, *others = sorted((root / "commitlog").iterdir())
+    for path in others:
+        path.unlink()
+    os.truncate(first, size)
+    return root
+
+
+@pytest.mark.parametrize("size", [2 * SEGMENT, 3 * SEGMENT])
+def test_a_lone_segment_has_the_length_that_the_blank_in_it_gives(size: int, tmp_path: Path) -> None:
+    root = lone(size, tmp_path)
+    detail = (
+        f"{size} bytes, and the blank behind its last record gives it 65536: "
+        f"unless its mappedFileSizeCommitLog is {size}, no broker starts with it"
+    )
+    found = rmqctl("--format", "json", "check", store=root).json["findings"]
+    assert [one["detail"] for one in found if one["kind"] == "odd-size"] == [detail]
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert [trap["detail"] for trap in start["traps"] if trap["name"] == "odd-size"] == [detail]
+    told = ("--set", f"mappedFileSizeCommitLog={size}")
+    given = rmqctl("--format", "json", *told, "check", store=root).json["findings"]
+    assert given == [one for one in found if one["kind"] != "odd-size"]
+    [start] = rmqctl("--format", "json", *told, "simulate", store=root).json["outcomes"]
+    assert "odd-size" not in [trap["name"] for trap in start["traps"]]
+    assert SALVAGE in plan(doctor(root))
+    new = run_plan(root, [SALVAGE])
+    assert {one.stat().st_size for one in (new / "commitlog").iterdir()} == {SEGMENT}
+    assert [one["kind"] for one in rmqctl("--format", "json", "check", store=new).json["findings"]] == []
+
+
+def test_a_lone_segment_as_long_as_its_blank_says_is_sound_in_its_length(tmp_path: Path) -> None:
+    found = rmqctl("--format", "json", "check", store=lone(SEGMENT, tmp_path)).json["findings"]
+    assert sorted({one["kind"] for one in found}) == ["checkpoint-ahead", "index-entry-nowhere", "unit-nowhere"]
+
+
+@pytest.mark.parametrize("size", [1 << 31, 5 << 30])
+def test_a_segment_that_no_setting_can_have_is_of_a_wrong_length_and_can_be_salvaged(size: int, tmp_path: Path) -> None:
+    root = lone(size, tmp_path)
+    found = rmqctl("--format", "json", "check", store=root).json["findings"]
+    kinds = sorted({one["kind"] for one in found})
+    assert kinds == ["checkpoint-ahead", "index-entry-nowhere", "unit-nowhere", "wrong-size"]
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert (start["starts"], start["reason"].partition(": ")[2].partition(";")[0]) == (
+        False,
+        f"the file has {size} bytes instead of 1073741824",
+    )
+    assert (rmqctl("info", store=root).code, rmqctl("recover", "--dry-run", store=root).code) == (1, 4)
+    assert (doctor(root)["worst_rank"], plan(doctor(root))) == (1, [SALVAGE])
+    new = run_plan(root, [SALVAGE])
+    assert {one.stat().st_size for one in (new / "commitlog").iterdir()} == {SEGMENT}
+
+
 @pytest.mark.parametrize(("given", "kinds"), [(SEGMENT, ["wrong-size"]), (SEGMENT - 154, [])])
 def test_a_given_size_judges_a_lone_segment(given: int, kinds: list[str], tmp_path: Path) -> None:
     root, told = damaged("timer", 0, SEGMENT - 154, tmp_path), ("--set", f"mappedFileSizeCommitLog={given}")

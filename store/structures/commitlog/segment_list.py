@@ -1,4 +1,7 @@
-"""Findings on the sizes of segments, on gaps between them and on overlaps; no record is read."""
+"""Findings on the sizes of segments, on gaps between them and on overlaps.
+
+No record is read, but the blank behind the last record of a lone segment: it reaches to the segment's end.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from store.files.numbered import odd_size, usual_size
 from store.files.store_reader import StoredFile, StoreReader
+from store.formats.java import INT_MAX
+from store.formats.run import Run
 from store.formats.wording import amount_is
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import Blank, Segment, scan_segment
 from store.structures.findings import (
     EMPTY_SEGMENT,
     FOREIGN_FILE,
@@ -34,6 +41,7 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], si
         if not file.size or file.size != size:
             is_last = file is segments[-1]
             detail = f"{file.size} bytes" + (f", expected {size}" if size else "")
+            detail += f", and a segment has {INT_MAX} at most" if file.size > INT_MAX else ""
             detail += f"; {effect_on_start(file.size, is_last=is_last)}"
             kind = EMPTY_SEGMENT if is_last and not file.size else WRONG_SIZE
             yield Finding(kind, name, file.number, detail=detail)
@@ -46,3 +54,22 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], si
         # Behind a file that is too long or too short the next one is in its place, and none is missing.
         is_followed = file.size > 0 and file.number + size in starts
         end = max(end, file.number + (size if is_followed else file.size))
+
+
+def end_of_records(segment: Segment) -> int:
+    """Return the log offset after the last readable record of a segment; its start without one."""
+    steps = readable_behind([segment], segment.file_start, behind_end=False)
+    return max((step.end for step in steps if isinstance(step, Run)), default=segment.file_start)
+
+
+def size_by_blank(segment: Segment, log_offset: int) -> int:
+    """Return the length of a segment by a blank at this log offset; its own one if there is none."""
+    position = log_offset - segment.file_start
+    step = next(scan_segment(segment, position)) if 0 <= position < segment.size else None
+    return position + step.declared_size if isinstance(step, Blank) else segment.size
+
+
+def describe_blank(segment: Segment, size: int) -> str:
+    """Describe a segment whose blank gives it another length."""
+    unless = f"unless its mappedFileSizeCommitLog is {segment.size}, no broker starts with it"
+    return f"{segment.size} bytes, and the blank behind its last record gives it {size}: {unless}"

@@ -17,6 +17,8 @@ from store.errors import DamagedFile, StoreError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.backup_manifest import BACKUP_DAMAGED
 from store.formats.message import StoredMessage, decode_record, is_queued
 from store.formats.run import Run, Stretch
@@ -36,6 +38,7 @@ from store.opened.detect import (
 from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
+from store.structures.commitlog.segment_list import describe_blank, size_by_blank
 from store.structures.commitlog.start import is_abnormal, starting_segment
 from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
 from store.structures.consumequeue.queue_set import QueueKey
@@ -130,12 +133,24 @@ def simulate_start(
             # The loss of the start that follows when the file is removed.
             return replace(refusal, lost=start.lost, log_end=start.log_end, cut_reason=start.cut_reason)
         start.traps += _of_rooms(opened, "traps", opened, start) if start.starts else ()
-        start.traps += [Trap(ODD_SIZE, found.odd_size)] if start.starts and found.odd_size else []
+        odd = found.odd_size or _odd_by_blank(opened, found, start)
+        start.traps += [Trap(ODD_SIZE, odd)] if start.starts and odd else []
         return start
     except DamagedFile as error:
         return _refused(found, error)
     finally:
         opened.close()
+
+
+def _odd_by_blank(opened: OpenedStore, found: FoundStore, start: SimulatedStart) -> str:
+    """Describe a lone segment whose blank, at the log's end, gives it another length; empty for others."""
+    files = StoreReader.of(found.layout, opened.fs)
+    if found.gives_size or len(files.segments()) != 1:
+        return ""
+    # As it is on the disk: the recovery zeroed the blank in the overlay.
+    segment = StoredSegment(files, files.segments()[0])
+    size = size_by_blank(segment, start.log_end)
+    return describe_blank(segment, size) if size != segment.size else ""
 
 
 def _of_rooms(opened: OpenedStore, kind: str, *known: object) -> Iterator[Trap]:

@@ -18,7 +18,6 @@ from store.broker_line import BrokerLine, broker_line
 from store.config import StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
-from store.files.numbered import odd_size, segments_of
 from store.files.store_reader import StoreReader
 from store.formats.given import check_kind, check_path
 from store.formats.run import Int64Array
@@ -46,7 +45,7 @@ from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipp
 from store.verbs.salvage.log_gaps import Gap, LogCoverage, PlacedSource
 from store.verbs.salvage.losses import LostOps, SalvageLosses
 from store.verbs.salvage.new_store import NewStore, OnProgress, Salvaged, write_new_store
-from store.verbs.salvage.sources import config_of, find_sources, is_store_root
+from store.verbs.salvage.sources import config_of, find_sources, is_store_root, with_whole_segments
 from store.verbs.salvage.walk import walk_file
 from store.verbs.upgrade import notes_between
 
@@ -217,10 +216,9 @@ def _write_store(
         report.remarks = [*assumed_sizes(layout, config, given, fs), *describe_inferred_delays(config, given)]
         if not gives_delays:
             refuse_mixed_delays(layout, fs)
-        if SEGMENT_SIZE not in given and (odd := odd_size(segments_of(layout, fs))):
-            config = config.with_settings({SEGMENT_SIZE: StoreConfig().mapped_file_size_commit_log})
-            size = config.mapped_file_size_commit_log
-            report.remarks.append(f"{odd}; the new store has the default {SEGMENT_SIZE}={size}")
+        if SEGMENT_SIZE not in given:
+            config, remarks = with_whole_segments(config, layout, fs)
+            report.remarks += remarks
     walks = 1 + keep_offsets
     numbers = itertools.count()
 

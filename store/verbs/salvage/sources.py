@@ -11,11 +11,15 @@ import numpy as np
 from store.config import NAMED_QUEUES, StoreConfig
 from store.errors import NotAStore
 from store.files.filesystem import Entry, Filesystem
-from store.files.numbered import usual_size
+from store.files.numbered import odd_size, segments_of, usual_size
 from store.files.segment_folders import find_member_logs
 from store.files.store_reader import StoreReader
-from store.layout import parse_segment_name
+from store.files.stored_segment import StoredSegment
+from store.formats.java import INT_MAX
+from store.layout import StoreLayout, parse_segment_name
 from store.opened.detect import infer_config, make_layout
+from store.opened.sizes import SEGMENT_SIZE
+from store.structures.commitlog.segment_list import describe_blank, end_of_records, size_by_blank
 from store.structures.commitlog.slices import Window
 from store.verbs.salvage.walk import Source, find_start
 
@@ -44,8 +48,22 @@ def config_of(path: Path, settings: Mapping[str, object], fs: Filesystem, logs: 
     settings = {**NAMED_QUEUES, **settings}
     if logs or is_store_root(path, fs):
         return infer_config(make_layout(path, settings), settings, fs)
-    size = max((entry.size for entry in _files_at(path, fs)), default=0)
+    size = max((entry.size for entry in _files_at(path, fs) if entry.size <= INT_MAX), default=0)
     return StoreConfig().with_settings({**({"mappedFileSizeCommitLog": size} if size else {}), **settings})
+
+
+def with_whole_segments(config: StoreConfig, layout: StoreLayout, fs: Filesystem) -> tuple[StoreConfig, list[str]]:
+    """Return the settings for a new store, and a remark if a lone segment was cut or lengthened: a size is inferred."""
+    files = StoreReader.of(layout, fs)
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    if odd := odd_size(segments_of(layout, fs)):
+        size = StoreConfig().mapped_file_size_commit_log
+        remark = f"{odd}; the new store has the default {SEGMENT_SIZE}={size}"
+    elif len(segments) != 1 or (size := size_by_blank(segments[0], end_of_records(segments[0]))) == segments[0].size:
+        return config, []
+    else:
+        remark = f"{describe_blank(segments[0], size)}; the new store has {SEGMENT_SIZE}={size}"
+    return config.with_settings({SEGMENT_SIZE: size}), [remark]
 
 
 def is_store_root(path: Path, fs: Filesystem) -> bool:

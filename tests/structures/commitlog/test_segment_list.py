@@ -13,6 +13,9 @@ from store.structures.findings import EMPTY_SEGMENT, FOREIGN_FILE, MISSING_SEGME
 EMPTY = "a 4.9 broker does not start with it, a 5.3 one deletes it"
 
 
+TOO_LARGE = "and a segment has 2147483647 at most; no broker starts with it"
+
+
 def odd(size: int) -> str:
     unless = f"unless its mappedFileSizeCommitLog is {size}, no broker starts with it"
     return f"as few brokers give a segment, and no other file shows the size: {unless}"
@@ -72,6 +75,17 @@ def segments(*places: tuple[int, int]) -> list[StoredFile]:
         ([(0, 1000)], 0, [(ODD_SIZE, 0, f"1000 bytes, {odd(1000)}")]),
         ([(0, 1044)], 0, [(ODD_SIZE, 0, f"1044 bytes, {odd(1044)}")]),
         ([(0, 1024)], 0, []),
+        *(([(0, size)], 0, []) for size in (1 << 30, 100 << 20, 1500 << 20, 4_096_000)),
+        *(
+            ([(0, size)], 0, [(ODD_SIZE, 0, f"{size} bytes, {odd(size)}")])
+            for size in ((1 << 30) - 4096, (1 << 30) + 1024, (100 << 20) - 1024)
+        ),
+        *(([(0, size)], 0, [(WRONG_SIZE, 0, f"{size} bytes, {TOO_LARGE}")]) for size in (1 << 31, 5 << 30)),
+        (
+            [(0, 1 << 31), (1 << 31, 1024)],
+            0,
+            [(WRONG_SIZE, 0, f"{1 << 31} bytes, expected 1024, {TOO_LARGE}")],
+        ),
         ([(2048, 1024)], 0, []),
         ([(1024, 2048)], 0, [(ODD_SIZE, 1024, f"2048 bytes, {odd(2048)}")]),
         ([(0, 100), (100, 0)], 0, [(EMPTY_SEGMENT, 100, f"0 bytes, expected 100; {EMPTY}")]),
