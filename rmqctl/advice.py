@@ -134,6 +134,8 @@ _STEPS = (
 """The order of a plan: commands that show, that keep, that mend the log, derived files, tables. Others only read."""
 
 MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
+OF_A_FOLDER = tuple(step.command for step in _STEPS if step.command != "salvage")
+"""Commands that take a store's folder, and no segment file."""
 
 CUT_WITH_THE_LOG = ("index-ahead",)
 """Faults that recover mends: it builds the index to the end at which it truncates the log."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, MENDING, Fault, Remedies, fault_of, say_plan
+from rmqctl.advice import CUT, MENDING, OF_A_FOLDER, Fault, Remedies, fault_of, say_plan
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
@@ -111,8 +111,10 @@ class _Check:
         layout = make_layout(Path(files.address), options.settings) if is_local else None
         # Only the member's group may cut its entries.
         is_member = files.member is not None or (layout is not None and layout.dledger is not None)
-        empty = [] if files.segments(with_empty=True) else MENDING
-        self.remedies = Remedies(withheld=[*empty, *([CUT] if is_member else [])])
+        harmful = [] if files.segments(with_empty=True) else [*MENDING]
+        harmful += [CUT] if is_member else []
+        harmful += OF_A_FOLDER if files.is_segment else []
+        self.remedies = Remedies(withheld=harmful)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the findings as they are found."""

@@ -291,3 +291,32 @@ def test_written_bytes_past_the_end_of_a_segment_are_no_part_of_its_blank(tmp_pa
         file.write(b"x" * 200)
     [gap] = rmqctl("--format", "json", "salvage", store=root).json["gaps"]
     assert (gap["log_offset"], gap["size_bytes"]) == (130867, 205)
+
+
+@pytest.mark.parametrize(
+    ("name", "which", "size"),
+    [
+        ("normal", 0, 2 * SEGMENT),
+        ("normal", 1, SEGMENT + 164),
+        ("normal5", 1, SEGMENT + 20),
+        ("bcq", 0, SEGMENT + 4096),
+    ],
+)
+def test_entries_of_the_segment_after_one_that_is_too_long_are_in_their_place(
+    name: str, which: int, size: int, tmp_path: Path
+) -> None:
+    found = rmqctl("--format", "json", "check", store=damaged(name, which, size, tmp_path)).json["findings"]
+    assert [(one["kind"], one["offset"], one["detail"]) for one in found] == [
+        ("wrong-size", which * SEGMENT, f"{size} bytes, expected {SEGMENT}; no broker starts with it")
+    ]
+
+
+@pytest.mark.parametrize(("size", "plan"), [(0, []), (SEGMENT, [SALVAGE])])
+def test_for_a_segment_file_no_command_is_advised_that_takes_a_folder(
+    size: int, plan: list[str], tmp_path: Path
+) -> None:
+    segment = sorted((damaged("corrupt-mid", 1, size, tmp_path) / "commitlog").iterdir())[1]
+    for file in (segment, segment.parent / f"{0:020d}"):
+        run = rmqctl("--format", "json", "check", store=file)
+        assert run.steps == (plan if file == segment else [])
+        assert [one["mended_by"] for one in run.json["findings"]] == [None] * (file == segment)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from store.files.numbered import usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 from store.structures.consumequeue.survey import QueueListing
@@ -34,11 +35,13 @@ class Listing:
     """The files of a store, and findings about anything else in its folders.
 
     log               the segments, and those of 0 bytes
+    segment_size      the expected length of a segment: from the settings, else the usual one
     queue_file_size   the expected length of a queue file: from the settings, else the most common one
     index_geometries  by file size: from the settings, else from the first file that has one
     """
 
     log: tuple[StoredFile, ...]
+    segment_size: int
     queues: tuple[QueueListing, ...]
     indexes: tuple[StoredFile, ...]
     queue_file_size: int
@@ -55,8 +58,10 @@ class Listing:
         sizes = Counter(file.size for of_queue in found.values() for file in of_queue)
         usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or max(sizes, key=sizes.__getitem__, default=0)
         strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files, links)]
+        log = tuple(files.segments(with_empty=True))
         return cls(
-            log=tuple(files.segments(with_empty=True)),
+            log=log,
+            segment_size=int(str(settings.get("mappedFileSizeCommitLog", 0))) or usual_size(log),
             queues=tuple(_with_extension(q, found[q], extensions.get(q, ())) for q in sorted(found)),
             indexes=indexes,
             queue_file_size=usual,
@@ -72,8 +77,13 @@ class Listing:
 
     @property
     def segments(self) -> tuple[StoredFile, ...]:
-        """The segments with bytes."""
-        return tuple(file for file in self.log if file.size)
+        """The segments with bytes; one that is too long ends where the next one begins in its place."""
+        starts, size = {file.number for file in self.log}, self.segment_size
+        return tuple(
+            file._replace(size=size) if file.size > size and file.number + size in starts else file
+            for file in self.log
+            if file.size
+        )
 
     def shares(self) -> list[Share]:
         """Split the derived files into shares, one for each task: some queues, or one index file."""
