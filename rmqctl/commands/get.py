@@ -336,7 +336,7 @@ def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool)
 
 
 def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:
-    """Return the message at a log offset; raise BadRequest inside of a record."""
+    """Return the message at a log offset, None in the unused rest of a segment; raise BadRequest inside of a record."""
     from store import BadRequest, DamagedRecord
 
     damaged = None
@@ -344,10 +344,11 @@ def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredM
         message = opened.lookup(log_offset)
     except DamagedRecord as error:
         message, damaged = None, error
-    start = session.store.open_for_reading().record_start(log_offset) if message is None else None
+    files = session.store.open_for_reading() if message is None else None
+    start = files.record_start(log_offset) if files is not None else None
     if start is not None:
         raise BadRequest(f"log offset {log_offset} is inside of the record that begins at log offset {start}")
-    if damaged is not None:
+    if damaged is not None and not (files is not None and files.is_in_blank(log_offset)):
         raise damaged
     return message
 

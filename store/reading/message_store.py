@@ -139,7 +139,7 @@ class MessageStore(ReadableStore):
             return read_run(opened.log, opened.queues.find(topic, queue_id), offset, max_count)
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """Return the message at a log offset, None outside of the log.
+        """Return the message at a log offset, None outside of the log and at the unused rest of a segment.
 
         DamagedRecord if the bytes are no record.
         """
@@ -154,6 +154,12 @@ class MessageStore(ReadableStore):
         check_number("log_offset", log_offset, 64)
         with self._current.reading() as opened:
             return opened.log.start_around(log_offset)
+
+    def is_in_blank(self, log_offset: int) -> bool:
+        """Return whether a log offset is in the unused rest of a segment."""
+        check_number("log_offset", log_offset, 64)
+        with self._current.reading() as opened:
+            return opened.log.is_in_blank(log_offset)
 
     def query(
         self,

@@ -160,32 +160,33 @@ def test_a_remote_store_is_not_followed_and_no_terminal_gets_raw_bytes(
 
 
 @pytest.mark.parametrize(
-    ("found", "start", "error"),
+    ("found", "start", "is_blank", "error"),
     [
-        ("message", None, None),
-        (None, None, None),
-        (None, 40, BadRequest),
-        (DamagedRecord("bad"), None, DamagedRecord),
-        (DamagedRecord("bad"), 40, BadRequest),
+        ("message", None, False, None),
+        (None, None, False, None),
+        (None, None, True, None),
+        (None, 40, False, BadRequest),
+        (DamagedRecord("bad"), None, False, DamagedRecord),
+        (DamagedRecord("bad"), None, True, None),
+        (DamagedRecord("bad"), 40, False, BadRequest),
     ],
 )
 def test_a_log_offset_inside_of_a_record_is_refused_before_damage(
-    found: Any, start: int | None, error: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
+    found: Any, start: int | None, is_blank: bool, error: type[Exception] | None
 ) -> None:
     def lookup(log_offset: int) -> Any:
         if isinstance(found, Exception):
             raise found
         return found
 
-    one: Any = SimpleNamespace(
-        store=SimpleNamespace(open_for_reading=lambda: SimpleNamespace(record_start=lambda log_offset: start))
-    )
+    files = SimpleNamespace(record_start=lambda log_offset: start, is_in_blank=lambda log_offset: is_blank)
+    one: Any = SimpleNamespace(store=SimpleNamespace(open_for_reading=lambda: files))
     store: Any = SimpleNamespace(lookup=lookup)
     if error is not None:
         with pytest.raises(error, match="bad" if start is None else "^log offset 50 is inside of the record .* 40$"):
             get._lookup(one, store, 50)
     else:
-        assert get._lookup(one, store, 50) == found
+        assert get._lookup(one, store, 50) == (None if is_blank else found)
 
 
 @pytest.mark.parametrize(

@@ -196,9 +196,17 @@ def test_a_log_offset_inside_of_a_record_is_refused_with_its_begin(record: int, 
 
 @pytest.mark.parametrize(
     ("offset", "start"),
-    [(131601, 131600), (132122, 131600), (132123, None), (196607, None), (262144, None)],
+    [
+        (65267, 65038),
+        *((offset, None) for offset in (65268, 65270, 65300, 65528, 65535)),
+        (131601, 131600),
+        (132122, 131600),
+        (132123, None),
+        (196607, None),
+        (262144, None),
+    ],
 )
-def test_past_the_end_of_a_later_segment_is_no_record(offset: int, start: int | None) -> None:
+def test_in_a_blank_and_past_the_end_of_a_later_segment_is_no_record(offset: int, start: int | None) -> None:
     run = rmqctl("-q", "get", "--log-offset", offset, store=golden("normal").store)
     says = f"rmqctl: log offset {offset} is inside of the record that begins at log offset {start}\n"
     assert (run.code, run.err) == ((FINDINGS, "") if start is None else (USAGE, says))

@@ -24,11 +24,11 @@ def test_an_unknown_queue_ends_at_0_and_has_no_first_message(tmp_path: Path) -> 
     assert unknown == (0, 0, -1)
 
 
-@pytest.mark.parametrize("name", ["lookup", "record_start"])
+@pytest.mark.parametrize("name", ["lookup", "record_start", "is_in_blank"])
 def test_a_log_offset_is_a_long(name: str, tmp_path: Path) -> None:
     make_store(tmp_path / "store", 1)
     with open_store(tmp_path / "store") as store:
-        assert getattr(store, name)((1 << 63) - 1) is None
+        assert not getattr(store, name)((1 << 63) - 1)
         with pytest.raises(BadRequest, match="log_offset does not fit in 64 bits: 9223372036854775808"):
             getattr(store, name)(1 << 63)
 

@@ -37,8 +37,9 @@ def test_it_reads_on_over_queue_files_and_the_limits_of_a_call(store: MessageSto
 
 
 CALLS: dict[str, tuple[Any, ...]] = {
-    "get": ("T", 0, 0), "query": ("T", "k"), "lookup": (0,), "record_start": (0,), "offset_by_time": ("T", 0, 0),
-    "earliest_time": ("T", 0), "min_offset": ("T", 0), "max_offset": ("T", 0), "queues": (), "topics": (),
+    "get": ("T", 0, 0), "query": ("T", "k"), "lookup": (0,), "record_start": (0,), "is_in_blank": (0,),
+    "offset_by_time": ("T", 0, 0), "earliest_time": ("T", 0), "min_offset": ("T", 0), "max_offset": ("T", 0),
+    "queues": (), "topics": (),
     "queue_ids": ("T",), "delays": (0,), "timers": (0,), "locate": (0,), "refresh": (),
 }  # fmt: skip
 

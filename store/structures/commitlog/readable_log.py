@@ -8,9 +8,17 @@ from store.errors import DamagedRecord
 from store.files import lost_pages
 from store.files.mapped_file_queue import MappedFileQueue
 from store.formats.columns import DamageReason
-from store.formats.message import RECORD_MIN_SIZE, StoredMessage, decode_record, store_timestamp_at
+from store.formats.message import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    RECORD_MIN_SIZE,
+    StoredMessage,
+    decode_record,
+    store_timestamp_at,
+)
 from store.formats.run import Run
-from store.structures.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import DEFAULT_RULES, Blank, ScanRules, Step, scan_log
 
 
 class ReadableLog:
@@ -44,7 +52,7 @@ class ReadableLog:
         return file.read(log_offset - file.file_start, size) if file is not None else None
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """Return the message at `log_offset`, None when no bytes are there.
+        """Return the message at `log_offset`, None when no bytes are there, or a blank.
 
         Without `size` the record's own size counts.
 
@@ -56,12 +64,13 @@ class ReadableLog:
         seen = lost_pages.count()
         position = log_offset - file.file_start
         if size is None:
-            head = file.read(position, 4)
-            if head is None:
+            head = file.read(position, BLANK_SIZE)
+            if head is None or int.from_bytes(head[4:], "big") == BLANK_MAGIC:
                 return None
-            size = int.from_bytes(head, "big", signed=True)
+            size = int.from_bytes(head[:4], "big", signed=True)
         if size < RECORD_MIN_SIZE or size > file.readable_position - position:
-            raise DamagedRecord(f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position)
+            reason = DamageReason.BAD_SIZE if size < RECORD_MIN_SIZE else DamageReason.SIZE_BEYOND_SEGMENT
+            raise DamagedRecord(f"{reason.describe()} ({size} bytes)", file=file.path, offset=position)
         record = file.read(position, size)
         message = decode_record(record, file=file.path, position=position) if record is not None else None
         lost_pages.require_none_since(seen)
@@ -69,13 +78,22 @@ class ReadableLog:
 
     def start_around(self, log_offset: int) -> int | None:
         """Return the start of the record that contains `log_offset` after its first byte; None without one."""
-        file = self.segments.find_by_offset(log_offset)
-        for step in scan_log([file]) if file is not None else ():
+        for step in self._steps_around(log_offset):
             if isinstance(step, Run) and step.end > log_offset:
-                starts = step.file_start + step.columns.position
+                starts = step.log_offsets
                 before = starts[starts <= log_offset].tolist()
                 return before[-1] if before and before[-1] != log_offset else None
         return None
+
+    def is_in_blank(self, log_offset: int) -> bool:
+        """Return whether `log_offset` is in the unused rest of a segment."""
+        places = [step.file_start + step.position for step in self._steps_around(log_offset) if isinstance(step, Blank)]
+        return any(place <= log_offset for place in places)
+
+    def _steps_around(self, log_offset: int) -> Iterator[Step]:
+        """Scan the segment around `log_offset`, also after damage."""
+        file = self.segments.find_by_offset(log_offset)
+        return readable_behind([file], file.file_start, behind_end=False) if file is not None else iter(())
 
     def store_timestamp(self, log_offset: int, size: int) -> int:
         """Return a record's store time, -1 without a record (CommitLog.pickupStoreTimestamp, 4.9.8)."""

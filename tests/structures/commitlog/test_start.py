@@ -16,9 +16,10 @@ from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.start import _trust_rule, reads_whole_log, starting_segment
 from store.structures.commitlog.upgrade import notes
+from tests.support.golden import copy_store, golden
 from tests.support.logs import record
 from tests.support.small_log import SmallSegment
-from tests.support.stores import make_store
+from tests.support.stores import make_store, overwrite
 
 
 def test_each_byte_of_a_record_but_its_first_is_inside_of_it(tmp_path: Path) -> None:
@@ -29,6 +30,24 @@ def test_each_byte_of_a_record_but_its_first_is_inside_of_it(tmp_path: Path) -> 
                  for start, stop in zip(starts, ends, strict=True)]  # fmt: skip
         assert found == [[None, start, start] for start in starts]
         assert store.opened.log.start_around(end) is None
+
+
+def test_no_byte_of_a_blank_is_of_a_record_nor_damaged() -> None:
+    with open_store(golden("normal").store) as store:
+        log = store.opened.log
+        assert (log.lookup(65268), log.start_around(65267)) == (None, 65038)
+        assert [log.is_in_blank(at) for at in (0, 65267, 65268, 65300, 65535, 65536, 130867)] == [
+            False, False, True, True, True, False, True,
+        ]  # fmt: skip
+        assert [log.start_around(at) for at in (65268, 65300, 65535)] == [None, None, None]
+
+
+def test_a_record_after_damage_is_found_by_a_byte_inside_of_it(tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    overwrite(root / "commitlog" / f"{0:020d}", 4, b"x")
+    with open_store(root) as store:
+        assert (store.opened.log.start_around(65267), store.opened.log.is_in_blank(65300)) == (65038, True)
+        assert (store.opened.log.start_around(5), store.opened.log.is_in_blank(5)) == (None, False)
 
 
 @pytest.mark.parametrize(("size", "time_ms"), [(None, -1), (RECORD_MIN_SIZE - 1, -1), (RECORD_MIN_SIZE, 7)])
