@@ -137,6 +137,9 @@ MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
 OF_A_FOLDER = tuple(step.command for step in _STEPS if step.command != "salvage")
 """Commands that take a store's folder, and no segment file."""
 
+RECORDS_PAST_THE_END = {"stale-tail", "loses-intact", "bad-crc"}
+"""Faults that show whole records past the log's end: recover leaves them in the last segment, and CUT clears them."""
+
 CUT_WITH_THE_LOG = ("index-ahead",)
 """Faults that recover mends: it builds the index to the end at which it truncates the log."""
 
@@ -280,7 +283,7 @@ class Remedies:
             covered = {*self._commands(recovered)} - {*self._commands(codes - recovered)}
         if KEEP_INDEX in wanted:
             covered.add("recover")
-        if not {"recover", KEEP_INDEX}.isdisjoint(wanted):
+        if not {"recover", KEEP_INDEX}.isdisjoint(wanted) and RECORDS_PAST_THE_END.isdisjoint(codes):
             # recover truncates the log at the same offset.
             covered.add(CUT)
         return [command for command in dict.fromkeys(wanted) if command not in covered]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.advice import Remedies, say_plan
+from rmqctl.advice import CUT, Remedies, say_plan
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for, with_hint
@@ -45,13 +45,17 @@ def run(
     session: Session = ctx.obj
 
     from store.broker_line import BROKER_LINES
+    from store.opened import make_layout
 
     session.store.warn_of_holder()
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]
     outcomes = [simulated(session, name) for name in names]
     faults = [fault for one in outcomes for fault in one.faults]
     faults += [("not-shut-down", ())] if faults and any(one.mode == "abnormal" for one in outcomes) else []
-    say_plan(session, Remedies(faults).plan(done=("simulate",)))
+    root, fs = session.store.reached
+    is_plain = make_layout(root, session.store.settings(), fs).has_plain_log
+    # In a group member's log only the group truncates.
+    say_plan(session, Remedies(faults, [] if is_plain else [CUT]).plan(done=("simulate",)))
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
     verdict = verdict_of(*outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict, is_plan=True)

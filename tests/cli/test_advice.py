@@ -12,6 +12,7 @@ import pytest
 from rmqctl.advice import (
     CUT,
     INDEX,
+    MENDING,
     QUEUES,
     SALVAGE,
     Fault,
@@ -127,17 +128,24 @@ def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound
     ("codes", "ordered"),
     [
         (["bad-crc"], [SALVAGE, CUT]),
-        (["bad-crc", "not-shut-down"], ["simulate", SALVAGE, "recover"]),
+        (["bad-crc", "not-shut-down"], ["simulate", SALVAGE, "recover", CUT]),
+        (["bad-length", "not-shut-down"], ["simulate", SALVAGE, "recover"]),
         (["not-shut-down"], ["simulate"]),
         (["not-shut-down", "bad-self-offset"], ["simulate", SALVAGE]),
-        (["config-table", "lost-index", "loses-damaged", "stale-tail"], ["stale", "recover", INDEX, "config check"]),
+        (
+            ["config-table", "lost-index", "loses-damaged", "stale-tail"],
+            ["stale", "recover", CUT, INDEX, "config check"],
+        ),
         (["stale-tail", "unit-nowhere"], ["stale", SALVAGE, CUT, QUEUES]),
         (["stale-tail", "unit-differs"], ["stale", CUT, QUEUES]),
         (["index-ahead"], [INDEX]),
         (["index-ahead", "not-shut-down"], ["simulate", "recover"]),
         (["index-ahead", "lost-index", "not-shut-down"], ["simulate", "recover", INDEX]),
         (["index-keys", "not-shut-down"], ["simulate", "recover --keep-index"]),
-        (["index-keys", "not-shut-down", "bad-crc", "loses-intact"], ["simulate", SALVAGE, "recover --keep-index"]),
+        (
+            ["index-keys", "not-shut-down", "bad-crc", "loses-intact"],
+            ["simulate", SALVAGE, "recover --keep-index", CUT],
+        ),
         (["no-queues", "unit-differs"], [QUEUES]),
         (["missing-unit", "missing-segment"], [SALVAGE]),
         (["missing-unit", "newer"], []),
@@ -147,7 +155,7 @@ def test_the_salvage_that_is_named_for_records_that_the_log_lacks_leaves_a_sound
         (["wrong-size", "unit-nowhere", "index-entry-nowhere", "checkpoint-ahead"], ["simulate", SALVAGE]),
         (["empty-segment", "unit-nowhere", "index-entry-nowhere", "checkpoint-ahead", "index-ahead"], ["recover"]),
         (["empty-segment", "unit-nowhere", "missing-unit", "lost-index"], ["recover", QUEUES, INDEX]),
-        (["empty-segment", "loses-intact"], [SALVAGE, "recover"]),
+        (["empty-segment", "loses-intact"], [SALVAGE, "recover", CUT]),
         (["loses-damaged", "unit-nowhere", "index-ahead"], ["recover", QUEUES]),
         (["missing-record", "queue-shift"], [SALVAGE]),
         (["missing-record", "missing-unit", "missing-index-entry"], [SALVAGE, INDEX]),
@@ -270,3 +278,14 @@ def test_a_damaged_copy_in_a_compaction_log_is_mended_as_its_advice_says(tmp_pat
     assert rmqctl("check", store=root).steps == ["rebuild compaction"]
     assert rmqctl("rebuild", "compaction", "--yes", store=root).code == 0
     assert contents(root / "compaction") == before
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("name", ["corrupt-mid", "torn"])
+def test_after_all_commands_of_a_plan_nothing_is_left_to_find(name: str, tmp_path: Path) -> None:
+    root = copy_store(golden(name).store, tmp_path / "store")
+    steps = [step for step in plan(root) if step not in DONE_HERE]
+    for step in steps:
+        words = step.replace("NEWSTORE", str(tmp_path / "new")).split()
+        assert rmqctl(*words, *(["--yes"] if step in MENDING else []), store=root).code in (0, 1), step
+    assert rmqctl("--format", "json", "doctor", store=root).json["diagnoses"] == []
