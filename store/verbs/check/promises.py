@@ -73,7 +73,7 @@ def _reached(
     newest_unit = max((s.high for s in surveys if isinstance(s, QueueFile)), default=-1)
     for room in rooms_with(Names.of_files(files, reads=False), "queues", "newest_record"):
         newest_unit = max(newest_unit, room.newest_record(files))
-    log_end = last.end or 0 if last is not None else 0
+    log_end = _log_end(segments, last) if last is not None else 0
     log_ms = max((seam.newest_ms for seam in seams), default=0)
     queue_ms = _store_time(files, segments, newest_unit)
     if newest_unit >= log_end or (newest_unit >= 0 and not queue_ms):
@@ -86,6 +86,12 @@ def _reached(
         first_ms=_first_time(segments, seams),
         index_ms=max((s.end_timestamp_ms for s in surveys if isinstance(s, IndexFile) and s.is_full), default=0),
     )
+
+
+def _log_end(segments: Sequence[StoredFile], last: SegmentSummary) -> int:
+    """Return the end of a log with these last records: after a blank, the start of a segment without a record."""
+    following = (segment.number for segment in segments if segment.number > last.file_start)
+    return next(following, last.end or 0) if last.outcome == "blank" else last.end or 0
 
 
 def _first_time(segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]) -> int:

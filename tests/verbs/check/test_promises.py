@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from store import Message, open_store
+from store import Message, check, open_store
 from store.errors import StoreIOError
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.consumequeue.survey import QueueFile
@@ -20,6 +20,7 @@ from store.structures.findings import (
 )
 from store.verbs.check import promises
 from store.verbs.check.seams import SegmentSummary
+from tests.support.golden import copy_store, golden
 from tests.support.stores import SMALL, Clock
 from tests.verbs.check.stores import SIZE, findings, records
 
@@ -46,6 +47,18 @@ def test_the_checkpoint_promises_no_more_than_the_files_reach(field: str, later:
     found = findings(root)
     assert [(one.kind, one.file, one.offset) for one in found] == [(CHECKPOINT_AHEAD, "checkpoint", at)] * (later > 0)
     assert all(one.detail.endswith(detail.split("{}")[1]) for one in found)
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_after_a_blank_the_log_reaches_to_the_start_of_a_segment_without_records(later: int, tmp_path: Path) -> None:
+    root = copy_store(golden("normal5").store, tmp_path / "store")
+    last = max((root / "commitlog").iterdir())
+    last.write_bytes(bytes(last.stat().st_size))
+    with (root / "checkpoint").open("r+b") as file:
+        file.seek(32)
+        file.write((int(last.name) + later).to_bytes(8, "big"))
+    details = [one.detail for one in check(root) if (one.kind, one.offset) == (CHECKPOINT_AHEAD, 32)]
+    assert details == ["confirm is 131073, 1 bytes later than anything in the files"] * later
 
 
 @pytest.mark.parametrize("times", [[-1], [-5, -3], [-60_000, -1, 5]])
