@@ -157,6 +157,9 @@ def test_what_the_queues_show_of_a_log_that_is_lost_but_for_a_segment_made_ahead
     root = without_log(name, tmp_path)
     found = doctor(root)
     assert (found["worst_rank"], found["lost_messages"], plan(found)[0]) == (2, lost, "recover")
+    nowhere = [one for one in rmqctl("--format", "json", "check", store=root).json["findings"] if one["topic"]]
+    assert {one["kind"] for one in nowhere} == {"unit-nowhere"}
+    assert sum(one["count"] for one in nowhere) == lost
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
     assert (start["lost"]["messages"], start["lost"]["units_cut"]) == (lost, 0)
     run_plan(root, plan(found))

@@ -29,6 +29,7 @@ from store.formats.sets import distinct, is_in, is_in_sorted
 from store.structures.batchqueue.queue_types import BATCH, mismatched_topics, topics_with_files, types_in
 from store.structures.batchqueue.queues import FOLDER, files_of
 from store.structures.checked import CheckedStore
+from store.structures.checkpoint.files import had_records
 from store.structures.commitlog.resync import read_log
 from store.structures.consumequeue.batch_units import (
     BatchUnitArray,
@@ -94,11 +95,13 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     for mismatch in mismatched_topics(store.layout, store.fs):
         yield Finding(QUEUE_TYPE, files.name_of("config/topics.json"), 0, detail=mismatch)
     log = _Expected(topics, store.delay_levels_ms, horizon)
-    start, steps = read_log(files)
+    (start, steps), is_bare = read_log(files), True
     for step in steps:
         if isinstance(step, Run):
+            is_bare = False
             log.take(step)
             yield from log.inner_findings(step)
+    start = 0 if is_bare and had_records(files) else start
     stored = files_of(files)
     usual = file_size or usual_size(file for of_queue in stored.values() for file in of_queue)
     for queue in sorted({*stored, *log.units}):

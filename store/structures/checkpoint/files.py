@@ -21,6 +21,14 @@ def confirmed_offset(files: StoreReader) -> int | None:
     return page.confirm_log_offset if page.confirm_log_offset > 0 else None
 
 
+def had_records(files: StoreReader) -> bool:
+    """Return whether a log without a record has lost them: its broker did not shut down, or promised one.
+
+    Expired records leave the last segment, and a clean shutdown deletes one that was made ahead.
+    """
+    return not files.is_segment and (files.exists("abort") or read_page(files)[0].physic_ms > 0)
+
+
 def read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
     """Return the page and the file's size, None for a missing or unreadable file.
 

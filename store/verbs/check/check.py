@@ -33,7 +33,7 @@ from store.opened.arguments import checks_arguments
 from store.opened.detect import detect_line, finds_light, lacks_light_files, make_layout, newer_structures
 from store.opened.sizes import SEGMENT_SIZE
 from store.structures.checked import CheckedStore
-from store.structures.checkpoint.files import confirmed_offset
+from store.structures.checkpoint.files import confirmed_offset, had_records
 from store.structures.commitlog.segment_list import describe_blank, segment_list_findings, size_by_blank
 from store.structures.consumequeue.dispatch_faults import gather_without_files
 from store.structures.consumequeue.survey import QueueFile, survey_queues
@@ -53,7 +53,7 @@ from store.structures.findings import (
 from store.structures.index.survey import IndexFile, survey_index
 from store.structures.registry import STRUCTURES, Names, names_of, present, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
-from store.verbs.check.coverage import LogExtent, outside_findings
+from store.verbs.check.coverage import LogExtent, lost_log_findings, outside_findings
 from store.verbs.check.listing import Listing, Share
 from store.verbs.check.options import WHOLE, CheckOptions, Progress
 from store.verbs.check.parallel import MapTasks, ordered_map
@@ -263,6 +263,8 @@ class _Check:
         if not self.is_written_to and self._reaches_the_end():
             lost = {field for kind, field in _BLAMED if kind in self.kinds}
             yield from promise_findings(self.files, self.segments, self.seams, self.surveys, lost)
+            if not any(seam.record_count for seam in self.seams) and had_records(self.files):
+                yield from lost_log_findings(self.files, self.listing.queues, self.segments)
 
     def _size_findings(self) -> Iterator[Finding]:
         """Yield a finding on a lone segment whose blank gives it another length."""

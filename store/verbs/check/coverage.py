@@ -1,20 +1,22 @@
 """Findings on units and entries that point outside of all segments.
 
-Only offsets are compared; no record is read. Offsets before the first segment have expired and are no fault.
+Only offsets are compared; no record is read. Offsets before the first segment have expired and are no fault, unless the
+log lost all of its records.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, units_of
+from store.formats.java import INT_MAX
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
-from store.structures.consumequeue.survey import QueueFile
+from store.structures.consumequeue.survey import QueueFile, QueueListing
 from store.structures.findings import INDEX_ENTRY_NOWHERE, UNIT_NOWHERE, Finding
 from store.structures.index.survey import IndexFile
 
@@ -56,6 +58,23 @@ def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile
             yield from _units_outside(files, survey, log)
         else:
             yield from _entries_outside(files, survey, log)
+
+
+def lost_log_findings(
+    files: StoreReader, queues: Iterable[QueueListing], segments: Sequence[StoredFile]
+) -> Iterator[Finding]:
+    """Yield units before the first segment of a log that lost all of its records."""
+    start = segments[0].number if segments else 0
+    for topic, queue_id, file in ((*one[:2], file) for one in queues for file in one.files):
+        units = units_of(files.salvage(file.path, None, UNIT_SIZE).buffer)
+        # Pre-blank units have the size of the greatest int.
+        out = np.flatnonzero((units["size"] > 0) & (units["size"] < INT_MAX) & (units["log_offset"] < start))
+        if len(out):
+            detail = (
+                f"points to {int(units['log_offset'][out[0]])}, and the log, which begins at {start}, has no record"
+            )
+            unit = file.number // UNIT_SIZE + int(out[0])
+            yield Finding(UNIT_NOWHERE, files.name_of(file.path), unit, topic, queue_id, len(out), detail)
 
 
 def _units_outside(files: StoreReader, file: QueueFile, log: LogExtent) -> Iterator[Finding]:
