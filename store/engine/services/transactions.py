@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from store.engine.services.transaction_messages import CHECK_TIMES, OP_TAG, PRODUCER_GROUP
 from store.formats.java import parse_long
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
-from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
+from store.formats.properties import PLACEHOLDER, REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, HALF_TOPICS, OP_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
@@ -159,6 +159,8 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
         if record is None:
             warnings.append(f"op record {queue_offset} cannot be read")
             continue
+        if PLACEHOLDER in record.properties:
+            continue
         if record.tags != OP_TAG:
             warnings.append(f"op record {queue_offset} has the tag {record.tags}, not {OP_TAG}")
         for word in filter(None, record.body.decode("utf-8", "replace").split(",")):
@@ -176,11 +178,11 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
 
 
 def _grouped_halves(opened: OpenedStore) -> dict[object, list[tuple[int, StoredMessage]]]:
-    """Return the readable half records with their queue offsets, by identity."""
+    """Return the readable half records with their queue offsets, by identity; placeholders of a salvage are none."""
     groups: dict[object, list[tuple[int, StoredMessage]]] = defaultdict(list)
     queue = opened.queues.find(HALF_TOPIC, 0)
     for queue_offset, _, record in queue_records(opened.log, queue) if queue is not None else ():
-        if record is not None:
+        if record is not None and PLACEHOLDER not in record.properties:
             groups[_identity(record)].append((queue_offset, record))
     return groups
 

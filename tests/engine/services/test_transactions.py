@@ -14,6 +14,7 @@ from store.engine.services.transactions import CHECK_GROUP, TransactionQueues
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import DISCARD_TOPIC, NAMES, Builder, build, show, unpack
+from tests.support.stores import overwrite
 
 STATES = {"committed": "committed", "rolledback": "rolled-back", "indoubt": "in-doubt"}
 
@@ -320,3 +321,32 @@ def test_a_half_that_the_check_has_passed_without_an_end_is_inconsistent(
     halves = [(3, record(100)), (4, record(200))]
     found = reviews._judge(halves, set(), {}, None, TransactionQueues(checked_to, 0, 6, None, 0, 0))
     assert (found.state.value, found.warnings) == (state, warnings)
+
+
+def placeholders_of_salvage(builder: Builder) -> None:
+    lost = {"RMQCTL_LOST": "true"}
+    builder.put(HALF_TOPIC, lost, b"\0")
+    builder.put(OP_TOPIC, {"TAGS": "d", **lost}, b"\0")
+    builder.half("A")
+    builder.end("1")
+
+
+def test_a_placeholder_of_a_salvage_is_no_transaction_and_ends_none(tmp_path: Path) -> None:
+    root = build(tmp_path / "store", placeholders_of_salvage, checked(half=2, op=2))
+    answer = show(root, "transaction", "show")
+    assert [(one["uniq_key"], one["state"]) for one in answer["transactions"]] == [("A", "rolled-back")]
+    assert answer["warnings"] == []
+
+
+@pytest.mark.leaves_damage
+def test_a_salvage_leaves_no_half_message_inconsistent(tmp_path: Path) -> None:
+    root, _ = unpack("services", tmp_path)
+    rows = show(root, "transaction", "show")["transactions"]
+    lost = next(one for one in rows if len(one["halves"]) == 1)
+    at = lost["halves"][0]["log_offset"]
+    overwrite(root / "commitlog" / f"{0:020d}", at + 4, b"\1\1\1\1")
+    assert rmqctl("salvage", "--to", tmp_path / "new", store=root).code == 1
+    found = rmqctl("--format", "json", "transaction", "show", store=tmp_path / "new").json
+    assert (found["counts"]["inconsistent"], found["warnings"]) == (0, [])
+    left = [one["uniq_key"] for one in rows if one is not lost]
+    assert [one["uniq_key"] for one in found["transactions"]] == left
