@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer._click import HelpFormatter  # Typer brings its own copy of Click.
 from typer.core import TyperCommand, TyperGroup
+from typer.models import TyperPath
 
 from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, LONG, PANELS, RUNS_ON, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
@@ -28,6 +29,8 @@ GLOBAL_PREFIX = "global_"
 GLOBALS_NOTE = "Global options (rmqctl --help) may stand here as well."
 CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 LARGEST = (1 << 63) - 1
+PLACES = {"DIR", "FILE", "FOLDER", "FROM", "TO", "A", "B"}
+"""Names of values that are paths or URIs, and so texts."""
 _NOT_REPEATED = {"version", "install_completion", "show_completion"}
 
 
@@ -62,7 +65,7 @@ class _TakesGlobals(_HasHelp):
     params: list[Any]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _refuse_second_store(self, ctx, args)
+        _refuse_words(self, ctx, args)
         rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         _refuse_odd_numbers(self, ctx)
         return rest
@@ -85,14 +88,22 @@ class _TakesGlobals(_HasHelp):
             ctx.obj.take_options(given)
 
 
-def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
-    """Raise a usage error for a second --store if one is taken: the parser would drop the first."""
+def _refuse_words(command: Any, ctx: Any, words: list[str]) -> None:
+    """Raise a usage error for a second --store if one is taken, as the parser would drop the first, and for no path.
+
+    An empty text as a path would be the working folder.
+    """
     if ctx.resilient_parsing:
         return
-    order = command.make_parser(ctx).parse_args(list(words))[2]
+    given, _, order = command.make_parser(ctx).parse_args(list(words))
     if sum("--store" in parameter.opts and not parameter.multiple for parameter in order) > 1:
         takers = "sql, usage, export and check take several, after the command's name"
         raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
+    for parameter in order:
+        value = given.get(parameter.name)
+        is_place = isinstance(parameter.type, TyperPath) or (parameter.metavar or "").strip("[]") in PLACES
+        if is_place and "" in (value if isinstance(value, list | tuple) else (value,)):
+            raise typer.BadParameter("an empty path; name a folder or file", ctx=ctx, param=parameter)
 
 
 def _refuse_odd_numbers(command: Any, ctx: Any) -> None:
@@ -196,7 +207,7 @@ class RootGroup(CommandGroup):
         super().__init__(commands=LazyCommands(makers), summaries=lambda: _summaries(places), **attributes)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        _refuse_second_store(self, ctx, args)
+        _refuse_words(self, ctx, args)
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, ClickCommand | None, list[str]]:

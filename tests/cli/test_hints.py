@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import errno
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,9 +83,20 @@ def test_a_folder_beside_the_store_names_the_store(given: str, meant: str, comma
     assert (run.code, f"did you mean {tmp_path / meant}?" in run.err) == (NOT_READABLE, True), run.err
 
 
-def test_an_empty_path_is_no_store() -> None:
-    run = rmqctl("--store", "", "info")
-    assert (run.code, "an empty path; name a store's folder" in run.err) == (USAGE, True)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--store '' info", "info --store ''", "sql --store '' 'select 1'", "--log '' info", "info --scratch ''",
+        "salvage --to ''", "salvage ''", "undo ID --quarantine ''", "recover --yes --quarantine ''", "export --to ''",
+        "report --html ''", "put T --input ''", "put T --body-file ''", "backup create ''", "backup list ''",
+        "backup restore '' --to new", "diff '' other", "replay '' --to localhost:9876", "bundle ''",
+    ],
+)  # fmt: skip
+def test_an_empty_text_is_no_path(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = rmqctl(*shlex.split(words))
+    assert (run.code, run.out, "an empty path; name a folder or file (see rmqctl" in run.err) == (USAGE, "", True)
+    assert list(tmp_path.iterdir()) == []
 
 
 NOT_A_FOLDER = StoreIOError("cannot list the folder: not a directory", file="file/x/y", errno=errno.ENOTDIR)
