@@ -103,6 +103,14 @@ def test_an_index_file_is_named_by_its_local_time(time_ms: int) -> None:
     assert parse_index_file_name(name) == int(name)
 
 
+@pytest.mark.parametrize("time_ms", [-(1 << 63), -62_200_000_000_001, -1, (1 << 63) - 1])
+def test_an_index_file_of_any_time_has_digits_as_its_name(time_ms: int) -> None:
+    year = abs(time.localtime(time_ms // 1000).tm_year) + (time_ms < -62_200_000_000_000)
+    name = index_file_name(time_ms)
+    assert (name.isdigit(), name[:-13], name[-3:]) == (True, f"{year:04d}", f"{time_ms % 1000:03d}")
+    assert parse_index_file_name(name) == int(name)
+
+
 @pytest.mark.parametrize("name", ["", "2026x", "²"])
 def test_a_foreign_name_is_no_index_files(name: str) -> None:
     assert parse_index_file_name(name) is None

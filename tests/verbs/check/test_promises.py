@@ -61,7 +61,7 @@ def test_after_a_blank_the_log_reaches_to_the_start_of_a_segment_without_records
     assert details == ["confirm is 131073, 1 bytes later than anything in the files"] * later
 
 
-@pytest.mark.parametrize("times", [[-1], [-5, -3], [-60_000, -1, 5]])
+@pytest.mark.parametrize("times", [[-1], [-5, -3], [-60_000, -1, 5], [-(1 << 63)], [-(1 << 62), -1]])
 def test_the_files_of_messages_from_before_1970_are_sound(times: list[int], tmp_path: Path) -> None:
     clock = Clock()
     with open_store(tmp_path, settings=SMALL, read_only=False, clock=clock) as store:
