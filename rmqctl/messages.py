@@ -173,19 +173,28 @@ class MessageRows:
 
 
 def message_line(
-    record: bytes, outer: int | None = None, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8"
+    record: bytes,
+    outer: int | None = None,
+    *,
+    with_body: bool = True,
+    stored: bool = False,
+    encoding: str = "utf-8",
+    on_problem: Callable[[str], None] = lambda problem: None,
 ) -> str:
     """Return the message object of a stored record as one line of JSON for put --input.
 
-    outer     outer_queue_offset of a message inside a record of several
-    encoding  of the target; ASCII with escapes unless it is UTF-8
+    outer       outer_queue_offset of a message inside a record of several
+    encoding    of the target; ASCII with escapes unless it is UTF-8
+    on_problem  called for a body that cannot be decompressed
     """
     from store.formats import decode_record
 
     shown = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
-    # A body that cannot be decompressed is marked in its row, by body_state.
-    rows = MessageRows(shown, Format.JSONL, stored=stored, warn=lambda text: None)
-    return to_json(rows.row(replace(decode_record(record), outer_queue_offset=outer)), ascii_only=not is_utf8(encoding))
+    rows = MessageRows(shown, Format.JSONL, stored=stored, warn=on_problem)
+    row = rows.row(replace(decode_record(record), outer_queue_offset=outer))
+    if with_body:
+        rows.warn_of_undecoded()
+    return to_json(row, ascii_only=not is_utf8(encoding))
 
 
 def _encode(body: bytes, wanted: BodyEncoding | None, form: Format) -> tuple[BodyEncoding, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from store.query.tables import Export
 
 Rows = list[dict[str, Any]]
+_OF_BODIES = {"compression", "body_state", "body_problem"}
 
 
 class Tables(Protocol):
@@ -100,6 +101,14 @@ def embedded_engine(
 
             engine = opened.enter_context(open_engine(stores, outer=outer, scratch=session.options.scratch))
         yield engine
+
+
+def tell_of_bodies(session: Session, columns: Iterable[str]) -> None:
+    """Note that bodies are as stored, unless other columns of the answer show how."""
+    if "body" in columns and _OF_BODIES.isdisjoint(columns):
+        session.note(
+            "note: body is as stored; body_state shows which are compressed, body_problem which cannot be decompressed"
+        )
 
 
 def _check_spark_finds_log(session: Session, stores: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import OK, USAGE
-from rmqctl.querying import Tables
+from rmqctl.querying import Tables, tell_of_bodies
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 from store.errors import StoreError
@@ -48,6 +48,7 @@ def run_shell(session: Session, tables: Tables, limit: int) -> int:
 
 def _answer(session: Session, tables: Tables, text: str, limit: int) -> Result:
     columns, rows = tables.query(text, limit)
+    tell_of_bodies(session, columns)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
     return Result("sql", {"row_count": len(rows)}, [Table("rows", rows, columns)], verdict=count(len(rows), "row"))

@@ -79,24 +79,52 @@ def run(
 
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
-    to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
+    problems = _Problems()
+    to_line = partial(
+        message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8", on_problem=problems.note
+    )
     if only_sound:
         where = f"({where}\n) and crc_ok" if where is not None else "crc_ok"
     condition = and_store_times(session, where, since, until)
     inner, null_times = list[int](), Counter[str]()
     to_lines = RecordLines(to_line, with_body=not no_body).texts
     form = kind.value, condition, columns, not no_body
-    export = Export(*form, to_line, to_lines, limit, on_inner=inner.append, on_null_times=null_times.update)
+    counting = inner.append, null_times.update, problems.add
+    export = Export(*form, to_line, to_lines, limit, *counting)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
             session.environment.stdout.writelines(tables.export_lines(export))
             _warn_of_inner(session, sum(inner))
+            problems.warn(session, kind, stored=stored_body)
             return None
         tables.export(to, export)
     _warn_of_inner(session, sum(inner))
+    problems.warn(session, kind, stored=stored_body)
     _warn_of_null_times(session, null_times)
     return _result(to)
+
+
+class _Problems:
+    """Counts the bodies that cannot be decompressed."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Count bodies of a table."""
+        self._count += count
+
+    def note(self, problem: str) -> None:
+        """Count the body of a line."""
+        self._count += 1
+
+    def warn(self, session: Session, kind: ExportFormat, *, stored: bool) -> None:
+        """Warn of the bodies, unless lines with stored bodies were asked for."""
+        name = "body_state" if kind is ExportFormat.JSONL else "body_problem"
+        if self._count and not (stored and kind is ExportFormat.JSONL):
+            bodies, are = ("one body", "is") if self._count == 1 else (f"{self._count} bodies", "are")
+            session.warn(f"{bodies} cannot be decompressed, and {are} written as stored ({name})")
 
 
 def _result(folder: Path) -> Result:

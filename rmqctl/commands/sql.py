@@ -47,7 +47,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from rmqctl.querying import open_tables
+    from rmqctl.querying import open_tables, tell_of_bodies
     from store.query.tables import check_is_query
 
     if text is not None:
@@ -60,5 +60,6 @@ def run(
         columns, rows = tables.query(text, limit)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
+    tell_of_bodies(session, columns)
     facts = {"row_count": len(rows)}
     return Result("sql", facts, [Table("rows", rows, columns)], verdict=count(len(rows), "row"))

@@ -69,6 +69,21 @@ def test_spark_refuses_a_log_that_another_setting_puts_elsewhere(normal: Path, t
         assert (run.code, "Spark reads only commitlog in the store" in run.err) == (USAGE, True), words
 
 
+@pytest.mark.parametrize(
+    ("columns", "is_told"),
+    [
+        ("topic, body", True),
+        ("body, body_problem", False),
+        ("body, body_state", False),
+        ("topic", False),
+        ("body_size", False),
+    ],
+)
+def test_bodies_of_an_answer_are_told_to_be_as_stored(columns: str, is_told: bool, normal: Path) -> None:
+    told = "note: body is as stored; body_state shows which are compressed, body_problem which cannot be decompressed\n"
+    assert rmqctl("sql", f"select {columns} from messages limit 1", "--limit", 2, store=normal).err == told * is_told
+
+
 def test_an_answer_is_cut_at_the_limit_with_a_note(normal: Path) -> None:
     run = rmqctl("--format", "jsonl", "sql", "select log_offset from messages", "--limit", 3, store=normal)
     assert (run.code, len(run.rows)) == (OK, 3)

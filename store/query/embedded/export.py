@@ -21,7 +21,7 @@ from store.query.embedded.bound import check_condition
 from store.query.embedded.dataset import OnProgress
 from store.query.embedded.engine import MESSAGES_WITH_RECORDS, Engine
 from store.query.tables.dialect import for_duckdb
-from store.query.tables.export import DAY, TIMES, Export, published, require_to_line
+from store.query.tables.export import DAY, PROBLEM, TIMES, Export, published, require_to_line
 from store.query.tables.json_values import plain
 from store.query.tables.schema import MESSAGES, OUTER, RECORD
 from store.structures.commitlog.arrow_columns import bytes_of
@@ -58,9 +58,11 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
         try:
             for batch in answer:
                 export.on_inner(_inner_count(batch))
-                named = zip([*written.names, *export.partition_by], batch.columns, strict=True)
+                names = [*written.names, *export.partition_by]
+                nulls = {name: column.null_count for name, column in zip(names, batch.columns, strict=True)}
                 if export.kind != "jsonl":
-                    export.on_null_times({name: column.null_count for name, column in named if name in TIMES})
+                    export.on_null_times({name: count for name, count in nulls.items() if name in TIMES})
+                export.on_problems(batch.num_rows - nulls.get(PROBLEM, batch.num_rows))
                 for place, rows in _by_partition(batch, count, export.partition_by):
                     files.write(place, rows)
         finally:

@@ -21,7 +21,7 @@ from store.query.spark.damage import FOLDER
 from store.query.spark.described import to_json_row
 from store.query.spark.job import Progress, errors_as_sentences, watched
 from store.query.tables.dialect import for_spark
-from store.query.tables.export import DAY, TIMES, Export, ToLine, published, require_to_line
+from store.query.tables.export import DAY, PROBLEM, TIMES, Export, ToLine, published, require_to_line
 from store.query.tables.json_values import Row, unique_names
 from store.query.tables.query_text import check_is_query, columns_named, is_translated, tables_named
 from store.query.tables.schema import OUTER, RECORD, ddl
@@ -116,28 +116,35 @@ def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, 
     with errors_as_sentences():
         columns = export.columns | {RECORD: "binary"}
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
-        inner = 0
-        for line, around in _lines(frame, replace(export, partition_by=[OUTER])).toLocalIterator():
+        inner = problems = 0
+        told = [OUTER, *([PROBLEM] if export.with_body else [])]
+        for line, around, *problem in _lines(frame, replace(export, partition_by=told)).toLocalIterator():
             inner += around is not None
+            problems += any(problem)
             yield line + "\n"
     export.on_inner(inner)
+    export.on_problems(problems)
 
 
 def _counted(frame: DataFrame, export: Export) -> tuple[DataFrame, Callable[[], None]]:
-    """Return the frame, and a function that calls on_inner and on_null_times once the frame is written."""
+    """Return the frame, and a function that calls on_inner and the like once the frame is written."""
     from pyspark.sql import Observation
     from pyspark.sql.functions import col, count_if
 
     seen = Observation()
     times = TIMES if export.kind != "jsonl" else ()
     null_times = [count_if(col(name).isNull()).alias(name) for name in times]
+    of_bodies = [PROBLEM] if export.with_body else []
+    problems = [count_if(col(name).isNotNull()).alias(name) for name in of_bodies]
 
     def report() -> None:
         counts = dict(seen.get)
         export.on_inner(counts.pop(OUTER))
+        export.on_problems(counts.pop(PROBLEM, 0))
         export.on_null_times(counts)
 
-    return frame.observe(seen, count_if(col(OUTER).isNotNull()).alias(OUTER), *null_times), report
+    inner = count_if(col(OUTER).isNotNull()).alias(OUTER)
+    return frame.observe(seen, inner, *problems, *null_times), report
 
 
 def _chosen(frame: DataFrame, export: Export) -> DataFrame:

@@ -21,6 +21,7 @@ from store.query.tables.schema import MESSAGES
 FORMATS = ("parquet", "jsonl", "csv")
 DAY = "day"
 ToLine = Callable[[bytes, int | None], str]
+PROBLEM = "body_problem"
 TIMES = ("born_timestamp", "store_timestamp")
 """Columns of messages that are null for a time beyond those of a table."""
 STDOUT = "-"
@@ -38,6 +39,8 @@ class Export:
     to_line       for jsonl: the line of a stored record; of an inner message with its outer queue offset
     on_inner      called in this process with numbers of messages that lay inside records of several
     on_null_times called with numbers of rows without a time, by columns of TIMES; not for jsonl
+    on_problems   called with numbers of bodies that cannot be decompressed; for jsonl only on Spark, as to_line meets
+                  them in this process
     to_lines      the lines of many, with their ends: of their bytes, and the place and size of each
     """
 
@@ -50,11 +53,12 @@ class Export:
     limit: int | None = None
     on_inner: Callable[[int], None] = lambda _: None
     on_null_times: Callable[[Mapping[str, int]], None] = lambda _: None
+    on_problems: Callable[[int], None] = lambda _: None
 
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are written."""
-        return {name: kind for name, kind in MESSAGES.items() if self.with_body or name not in ("body", "body_problem")}
+        return {name: kind for name, kind in MESSAGES.items() if self.with_body or name not in ("body", PROBLEM)}
 
 
 def check_export(target: Path, export: Export, store_count: int = 1) -> None:

@@ -164,6 +164,26 @@ def test_a_partition_without_a_value_has_a_folder_of_its_own(store: Path, tmp_pa
     assert names == ["tags=__HIVE_DEFAULT_PARTITION__", "tags=t,1"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "words", "told"),
+    [
+        *((kind, [], "25 bodies cannot be decompressed, and are written") for kind in ("jsonl", "parquet", "csv")),
+        *((kind, ["--no-body"], "") for kind in ("jsonl", "parquet", "csv")),
+        ("jsonl", ["--stored-body"], ""),
+        ("jsonl", ["--where", "topic = 'TopicA'"], "6 bodies cannot be decompressed, and are written"),
+        ("csv", ["--partition-by", "body_problem"], "25 bodies cannot be decompressed, and are written"),
+        ("jsonl", ["--where", "log_offset = 8627"], "one body cannot be decompressed, and is written"),
+        ("parquet", ["--where", "log_offset = 8627"], "one body cannot be decompressed, and is written"),
+        ("csv", ["--where", "crc_ok and body_state = 'plain'"], ""),
+    ],
+)
+def test_bodies_that_cannot_be_decompressed_are_counted(kind: str, words: list[str], told: str, tmp_path: Path) -> None:
+    name = "body_state" if kind == "jsonl" else "body_problem"
+    for target in (tmp_path / "out", *(["-"] if kind == "jsonl" else [])):
+        run = rmqctl("export", "--to", target, "--as", kind, *words, store=golden("normal").store)
+        assert (run.code, run.err) == (0, f"warning: {told} as stored ({name})\n" if told else "")
+
+
 LAST_MS = (1 << 63) // 1000 - 1
 """The last time whose microseconds have 64 bits."""
 TABLE_TIMES = [-LAST_MS, -62_167_219_200_001, -1, 0, 253_402_300_800_000, LAST_MS]

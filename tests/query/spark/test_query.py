@@ -107,6 +107,20 @@ def test_times_beyond_those_of_a_table_are_counted_by_column(kind: str, spark: A
 
 @pytest.mark.turns(2)
 @pytest.mark.spark
+@pytest.mark.parametrize(("kind", "with_body"), [("csv", True), ("csv", False), ("jsonl", True), ("lines", True)])
+def test_bodies_that_cannot_be_decompressed_are_counted(kind: str, with_body: bool, spark: Any, tmp_path: Path) -> None:
+    found: list[int] = []
+    form = "csv" if kind == "csv" else "jsonl"
+    export = Export(form, with_body=with_body, to_line=lambda record, outer: "", on_problems=found.append)
+    if kind == "lines":
+        assert len(list(export_lines(spark, NORMAL, export))) == 500
+    else:
+        write_export(spark, NORMAL, tmp_path / "out", export)
+    assert sum(found) == 25 * with_body
+
+
+@pytest.mark.turns(2)
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "lines"])
 def test_messages_inside_records_of_several_are_counted(kind: str, spark: Any, tmp_path: Path) -> None:
     inner: list[int] = []
