@@ -89,9 +89,9 @@ class _TakesGlobals(_HasHelp):
 
 
 def _refuse_words(command: Any, ctx: Any, words: list[str]) -> None:
-    """Raise a usage error for a second --store if one is taken, as the parser would drop the first, and for no path.
+    """Raise a usage error for a second --store if one is taken, and for an empty text as a path.
 
-    An empty text as a path would be the working folder.
+    The parser would drop the first store, and an empty path is the working folder.
     """
     if ctx.resilient_parsing:
         return

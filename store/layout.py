@@ -120,7 +120,10 @@ def parse_whole_number(text: str) -> int | None:
 
 
 def index_file_name(time_ms: int) -> str:
-    """Return the name of an index file created at `time_ms`, in local time; a year before 1 is that of Java's era."""
+    """Return the name of an index file created at `time_ms`, in local time.
+
+    A year before 1 is counted backwards, as in Java.
+    """
     local = time.localtime(time_ms // 1000)
     year = local.tm_year if local.tm_year > 0 else 1 - local.tm_year
     return f"{year:04d}" + time.strftime("%m%d%H%M%S", local) + f"{time_ms % 1000:03d}"

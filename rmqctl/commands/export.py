@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -78,53 +78,67 @@ def run(
     from store.reading import RecordLines
 
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
-    encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
-    problems = _Problems()
+    seen = _Seen()
     to_line = partial(
-        message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8", on_problem=problems.note
+        _message_lines(session, to), with_body=not no_body, stored=stored_body, on_problem=seen.take_problem
     )
     if only_sound:
         where = f"({where}\n) and crc_ok" if where is not None else "crc_ok"
     condition = and_store_times(session, where, since, until)
-    inner, null_times = list[int](), Counter[str]()
     to_lines = RecordLines(to_line, with_body=not no_body).texts
     form = kind.value, condition, columns, not no_body
-    counting = inner.append, null_times.update, problems.add
-    export = Export(*form, to_line, to_lines, limit, *counting)
+    export = Export(*form, to_line, to_lines, limit, seen.take_inner, seen.null_times.update, seen.take_problems)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
             session.environment.stdout.writelines(tables.export_lines(export))
-            _warn_of_inner(session, sum(inner))
-            problems.warn(session, kind, stored=stored_body)
-            return None
-        tables.export(to, export)
-    _warn_of_inner(session, sum(inner))
-    problems.warn(session, kind, stored=stored_body)
-    _warn_of_null_times(session, null_times)
-    return _result(to)
+        else:
+            tables.export(to, export)
+    seen.warn(session, kind, stored=stored_body)
+    return _result(to) if str(to) != STDOUT else None
 
 
-class _Problems:
-    """Counts the bodies that cannot be decompressed."""
+def _message_lines(session: Session, to: Path) -> Callable[..., str]:
+    """Return the function that makes lines for the target."""
+    from store.query.tables import STDOUT
+
+    encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
+    return partial(message_line, encoding=encoding or "utf-8")
+
+
+class _Seen:
+    """Counts the messages of an export to warn of."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self.null_times = Counter[str]()
+        self._inner = self._problems = 0
 
-    def add(self, count: int) -> None:
-        """Count bodies of a table."""
-        self._count += count
+    def take_inner(self, count: int) -> None:
+        """Count messages that lay inside records of several."""
+        self._inner += count
 
-    def note(self, problem: str) -> None:
-        """Count the body of a line."""
-        self._count += 1
+    def take_problems(self, count: int) -> None:
+        """Count bodies that cannot be decompressed."""
+        self._problems += count
+
+    def take_problem(self, problem: str) -> None:
+        """Count the body of one line."""
+        self._problems += 1
 
     def warn(self, session: Session, kind: ExportFormat, *, stored: bool) -> None:
-        """Warn of the bodies, unless lines with stored bodies were asked for."""
-        name = "body_state" if kind is ExportFormat.JSONL else "body_problem"
-        if self._count and not (stored and kind is ExportFormat.JSONL):
-            bodies, are = ("one body", "is") if self._count == 1 else (f"{self._count} bodies", "are")
+        """Warn of the counted messages; lines with stored bodies have no problem."""
+        if self._inner:
+            lay = f"{count(self._inner, 'message')} lay inside records of several"
+            kept = "--outer keeps such records for put --as-stored"
+            session.warn(f"{lay}, and put as single messages they differ: {kept}")
+        if self._problems and not (stored and kind is ExportFormat.JSONL):
+            name = "body_state" if kind is ExportFormat.JSONL else "body_problem"
+            bodies, are = ("one body", "is") if self._problems == 1 else (f"{self._problems} bodies", "are")
             session.warn(f"{bodies} cannot be decompressed, and {are} written as stored ({name})")
+        for name, number in sorted(self.null_times.items()):
+            if number:
+                empty = f"{name} is left empty for {count(number, 'message')}: no table holds such a time"
+                session.warn(f"{empty}, and `put --input` refuses these rows; export them as jsonl")
 
 
 def _result(folder: Path) -> Result:
@@ -132,16 +146,3 @@ def _result(folder: Path) -> Result:
     size = sum(path.stat().st_size for path in files)
     facts = {"folder": str(folder), "file_count": len(files), "size_bytes": size}
     return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written")
-
-
-def _warn_of_inner(session: Session, inner: int) -> None:
-    if inner:
-        lay = f"{count(inner, 'message')} lay inside records of several"
-        session.warn(f"{lay}, and put as single messages they differ: --outer keeps such records for put --as-stored")
-
-
-def _warn_of_null_times(session: Session, counts: Mapping[str, int]) -> None:
-    for name, number in sorted(counts.items()):
-        if number:
-            empty = f"{name} is left empty for {count(number, 'message')}: no table holds such a time"
-            session.warn(f"{empty}, and `put --input` refuses these rows; export them as jsonl")

@@ -336,7 +336,10 @@ def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool)
 
 
 def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:
-    """Return the message at a log offset, None in the unused rest of a segment; raise BadRequest inside of a record."""
+    """Return the message at a log offset, None in the unused rest of a segment.
+
+    BadRequest inside of a record.
+    """
     from store import BadRequest, DamagedRecord
 
     damaged = None

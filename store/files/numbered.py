@@ -62,7 +62,7 @@ def usual_size(files: Iterable[Entry | StoredFile]) -> int:
 def odd_size(files: Iterable[Entry | StoredFile]) -> str:
     """Describe the length of a log's only file with bytes if few brokers give a segment that length.
 
-    Return an empty text for other lengths, for one that no setting can have, and if an empty file at its end shows that
+    Return an empty text for other lengths, and for one that no setting can have. An empty file at its end shows that
     the length is right.
     """
     sizes = {parse_segment_name(PurePath(file.path).name) or 0: file.size for file in files}

@@ -178,7 +178,10 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
 
 
 def _grouped_halves(opened: OpenedStore) -> dict[object, list[tuple[int, StoredMessage]]]:
-    """Return the readable half records with their queue offsets, by identity; placeholders of a salvage are none."""
+    """Return the readable half records with their queue offsets, by identity.
+
+    A salvage's placeholder is none.
+    """
     groups: dict[object, list[tuple[int, StoredMessage]]] = defaultdict(list)
     queue = opened.queues.find(HALF_TOPIC, 0)
     for queue_offset, _, record in queue_records(opened.log, queue) if queue is not None else ():

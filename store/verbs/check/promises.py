@@ -89,7 +89,10 @@ def _reached(
 
 
 def _log_end(segments: Sequence[StoredFile], last: SegmentSummary) -> int:
-    """Return the end of a log with these last records: after a blank, the start of a segment without a record."""
+    """Return the end of a log with these last records.
+
+    After a blank it is the start of the next segment, which has none.
+    """
     following = (segment.number for segment in segments if segment.number > last.file_start)
     return next(following, last.end or 0) if last.outcome == "blank" else last.end or 0
 

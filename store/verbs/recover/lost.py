@@ -239,7 +239,7 @@ class LossCounter:
         self.units_cut = 0
 
     def dispatch(self, run: Run) -> None:
-        """Note the records of the kept log that lie elsewhere than they name: units point to the named places."""
+        """Note the records of the kept log that name another log offset: their units point there."""
         named = run.named_offsets
         self._places.append(named[named != run.log_offsets])
 

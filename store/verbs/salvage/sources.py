@@ -53,7 +53,10 @@ def config_of(path: Path, settings: Mapping[str, object], fs: Filesystem, logs: 
 
 
 def with_whole_segments(config: StoreConfig, layout: StoreLayout, fs: Filesystem) -> tuple[StoreConfig, list[str]]:
-    """Return the settings for a new store, and a remark if a lone segment was cut or lengthened: a size is inferred."""
+    """Return the settings for a new store, and a remark if they have another segment size.
+
+    So they have if the log's only segment was cut or lengthened.
+    """
     files = StoreReader.of(layout, fs)
     segments = [StoredSegment(files, file) for file in files.segments()]
     if odd := odd_size(segments_of(layout, fs)):
