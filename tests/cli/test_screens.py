@@ -129,7 +129,7 @@ def shown(*words: str) -> str:
             "a 4.9 broker starts and loses 250 messages, 249 of them intact past the end",
             "takes it back)",
         ),
-        ("check", "1 finding in 256.0 KiB of the log", "broker would; undo takes it back)"),
+        ("check", "1 finding in 256.0 KiB of the log", "past the offset; undo takes it back)"),
         (
             "recover --dry-run",
             "would change the store in 36 steps (remove 25 files, 178.9 KiB; patch 1 file, 8",
