@@ -52,7 +52,7 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], si
             detail = f"begins at {file.number}, inside of the segment before it, which ends at {end}"
             yield Finding(FOREIGN_FILE, name, file.number, detail=detail)
         # Behind a file that is too long or too short the next one is in its place, and none is missing.
-        is_followed = file.size > 0 and file.number + size in starts
+        is_followed = bool(size and file.size) and file.number + size in starts
         end = max(end, file.number + (size if is_followed else file.size))
 
 

@@ -80,7 +80,7 @@ class Listing:
         """The segments with bytes; one that is too long ends where the next one begins in its place."""
         starts, size = {file.number for file in self.log}, self.segment_size
         return tuple(
-            file._replace(size=size) if file.size > size and file.number + size in starts else file
+            file._replace(size=size) if 0 < size < file.size and file.number + size in starts else file
             for file in self.log
             if file.size
         )

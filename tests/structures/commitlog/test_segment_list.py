@@ -82,6 +82,11 @@ def segments(*places: tuple[int, int]) -> list[StoredFile]:
         ),
         *(([(0, size)], 0, [(WRONG_SIZE, 0, f"{size} bytes, {TOO_LARGE}")]) for size in (1 << 31, 5 << 30)),
         (
+            [(0, 1 << 31), (1 << 31, 1 << 31)],
+            0,
+            [(WRONG_SIZE, start, f"{1 << 31} bytes, {TOO_LARGE}") for start in (0, 1 << 31)],
+        ),
+        (
             [(0, 1 << 31), (1 << 31, 1024)],
             0,
             [(WRONG_SIZE, 0, f"{1 << 31} bytes, expected 1024, {TOO_LARGE}")],
