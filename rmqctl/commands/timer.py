@@ -31,6 +31,10 @@ EXAMPLES = {
 SEE_ALSO = ("delay show", "check")
 COLUMNS = ("state", "queue_offset", "deliver_timestamp_ms", "topic", "queue_id", "uniq_key", "log_offset", "is_overdue")
 WRONG_STATES = ("duplicate", "lost")
+BY_LOG = (
+    "without timerwheel, timerlog and timercheck, the states are those that the log shows: the read time and what a "
+    "start delivers again (duplicate) are unknown"
+)
 UNKNOWN_WHEN_NEGATIVE = (
     "queue_id",
     "deliver_timestamp_ms",
@@ -66,6 +70,8 @@ def run_show(
         session.note(
             f"no timer message is for {topic!r}{did_you_mean(topic, topics) or f'; there are {list_some(topics)}'}"
         )
+    if review.is_by_log and review.messages:
+        session.note(BY_LOG)
     counts = Counter(message.state.value for message in messages)
     shown = [_row(message) for message in messages if message.is_overdue or not overdue]
     late = sum(message.is_overdue for message in messages)

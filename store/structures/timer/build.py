@@ -2,11 +2,13 @@
 
     record of the timer queue                      its unit
     a newer record of the same message exists      a rolling unit in a slot that has fired
+    copied before it was due, and not due          the same
     delivered, or deleted in its slot              in the slot of its time, which has fired
     due, but neither delivered nor deleted         in the next slot to fire: delivered late, and not lost
     not due                                        in the slot of its time; beyond the roll window, a rolling unit
 
-The read time is that of timercheck, else the latest store time of the timer's own records. A unit's write time is its
+The read time is that of timercheck, else the latest store time of the timer's own records. It is past the slot of each
+delivered message: a timercheck that was saved before a delivery would repeat it. A unit's write time is its
 record's store time, as the time of the first write is stored nowhere else. So the bytes differ from a broker's, but
 deliveries do not. The offsets in timercheck are set to the end of the timer queue, as each of its messages has a unit.
 
@@ -131,10 +133,24 @@ def _metrics_of(units: list[_Unit], read_ms: int) -> bytes:
 
 
 def _read_time(opened: OpenedStore, files: TimerFiles, units: list[_Unit]) -> int:
-    if files.read_time_ms > 0:
-        return files.read_time_ms
-    latest = max([opened.checkpoint.physic_ms, *(unit.write_ms for unit in units)])
-    return latest // files.precision_ms * files.precision_ms
+    """Return the time of the next slot to fire."""
+    read_ms = files.read_time_ms
+    if read_ms <= 0:
+        read_ms = max([opened.checkpoint.physic_ms, *(unit.write_ms for unit in units)])
+    delivered = [unit.message for unit in units if unit.message.state is TimerState.DELIVERED]
+    fired = [one.deliver_timestamp_ms + files.precision_ms for one in delivered if _has_fired(opened, one, read_ms)]
+    return max([read_ms, *fired]) // files.precision_ms * files.precision_ms
+
+
+def _has_fired(opened: OpenedStore, delivered: TimerMessage, read_ms: int) -> bool:
+    """Return whether the timer delivered a message that was due at `read_ms` or later.
+
+    A copy from before that time is not the timer's.
+    """
+    if delivered.deliver_timestamp_ms < read_ms:
+        return False
+    copy = opened.log.lookup(delivered.delivered_log_offset)
+    return copy is not None and delivered.deliver_timestamp_ms <= copy.store_timestamp_ms
 
 
 class _Plan:
@@ -159,7 +175,8 @@ class _Plan:
         return units
 
     def _place(self, unit: _Unit, read_ms: int, *, is_done: bool) -> None:
-        if unit.message.state is TimerState.ROLLED:
+        is_repeated = unit.message.state is TimerState.DELIVERED and unit.slot_ms >= read_ms
+        if unit.message.state is TimerState.ROLLED or is_repeated:
             unit.slot_ms, unit.magic = min(unit.slot_ms, read_ms - self._precision), PLAIN | ROLL
             return
         if unit.slot_ms < read_ms:

@@ -48,13 +48,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimerReview:
-    """All timer messages, and the progress of the timer service."""
+    """All timer messages, and the progress of the timer service.
+
+    is_by_log  the store has no files of the timer: the log alone does not show what a start delivers again
+    """
 
     messages: list[TimerMessage]
     read_time_ms: int
     queue_offset: int
     max_queue_offset: int
     precision_ms: int
+    is_by_log: bool = False
 
 
 def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
@@ -74,7 +78,7 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
     if timeline is not None:
         return TimerReview(messages, timeline.fired_ms or 0, timeline.scan_offset, end, PRECISION_MS)
     at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
-    return TimerReview(messages, files.read_time_ms, at, end, files.precision_ms)
+    return TimerReview(messages, files.read_time_ms, at, end, files.precision_ms, not files.is_used)
 
 
 def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:

@@ -16,7 +16,7 @@ from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC
 from store.layout import StoreLayout
 from store.structures.timer import build
-from store.structures.timer.build import PLAIN, _lacks_metrics, _metrics_of, _Plan, _Unit, _Writer
+from store.structures.timer.build import PLAIN, _lacks_metrics, _metrics_of, _Plan, _read_time, _Unit, _Writer
 from store.structures.timer.files import (
     BLANK_SIZE,
     DELETE,
@@ -28,6 +28,7 @@ from store.structures.timer.files import (
     SLOT_DTYPE,
     UNIT_DTYPE,
     UNIT_SIZE,
+    TimerCheckpoint,
 )
 from store.structures.timer.message import TimerMessage, TimerState
 
@@ -63,6 +64,8 @@ def unit(
         pytest.param(60_000, 1000, False, PENDING, (7000, PLAIN | ROLL), id="a second later"),
         pytest.param(60_000, 0, False, ROLLED, (-1000, PLAIN | ROLL), id="it had rolled: in a slot that has fired"),
         pytest.param(-2000, 0, False, ROLLED, (-2000, PLAIN | ROLL), id="it had rolled, and was due earlier"),
+        pytest.param(-1, 0, True, DELIVERED, (-1, PLAIN), id="delivered: it stays in its slot"),
+        pytest.param(0, 0, True, DELIVERED, (-1000, PLAIN | ROLL), id="copied before it was due"),
     ],
 )
 def test_a_message_gets_the_slot_of_its_time_or_of_its_next_roll(
@@ -72,6 +75,31 @@ def test_a_message_gets_the_slot_of_its_time_or_of_its_next_roll(
     plan = _Plan(cast(Any, None), replace(NO_FILES), WINDOW)
     plan._place(one, READ_MS, is_done=is_done)
     assert (one.slot_ms - READ_MS, one.magic) == placed
+
+
+@pytest.mark.parametrize(
+    ("of_check", "due", "copied", "state", "found"),
+    [
+        pytest.param(0, -1000, 0, DELIVERED, 0, id="delivered before the read time"),
+        pytest.param(0, 0, 0, DELIVERED, 1000, id="delivered at the read time"),
+        pytest.param(0, 7000, 7000, DELIVERED, 8000, id="delivered later"),
+        pytest.param(0, 7000, 6999, DELIVERED, 0, id="copied before it was due"),
+        pytest.param(0, 7000, 7000, PENDING, 0, id="not delivered"),
+        pytest.param(None, 7000, 7000, PENDING, 5000, id="no timercheck: the newest timer message"),
+        pytest.param(None, 7000, 7000, DELIVERED, 8000, id="no timercheck, delivered later"),
+    ],
+)
+def test_the_read_time_is_past_each_slot_that_has_fired(
+    of_check: int | None, due: int, copied: int, state: TimerState, found: int
+) -> None:
+    message = TimerMessage(state, 0, 0, 0, deliver_timestamp_ms=READ_MS + due, delivered_log_offset=55)
+    times = {55: SimpleNamespace(store_timestamp_ms=READ_MS + copied)}
+    opened: Any = SimpleNamespace(
+        checkpoint=SimpleNamespace(physic_ms=READ_MS), log=SimpleNamespace(lookup=times.__getitem__)
+    )
+    checkpoint = TimerCheckpoint(READ_MS + of_check) if of_check is not None else None
+    units = [_Unit(0, PLAIN, READ_MS + 5999, message)]
+    assert _read_time(opened, replace(NO_FILES, checkpoint=checkpoint), units) - READ_MS == found
 
 
 def test_pending_messages_are_counted_by_topic_and_a_delete_is_one_less() -> None:

@@ -222,7 +222,7 @@ def test_a_store_without_timers_has_none_and_no_progress(tmp_path: Path) -> None
     with open_store(tmp_path / "s", read_only=False, services=[]):
         pass
     with open_store(tmp_path / "s") as store:
-        assert review_timers(store.opened, 1) == TimerReview([], 0, 0, 0, 1000)
+        assert review_timers(store.opened, 1) == TimerReview([], 0, 0, 0, 1000, is_by_log=True)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_store_without_timers_has_none_and_no_progress(tmp_path: Path) -> None
 def test_the_progress_is_the_timeline_s_or_the_wheel_s(
     timeline: Timeline | None, checkpoint: Any, progress: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = SimpleNamespace(checkpoint=checkpoint, read_time_ms=77, precision_ms=500)
+    files = SimpleNamespace(checkpoint=checkpoint, read_time_ms=77, precision_ms=500, is_used=True)
     monkeypatch.setattr(review, "read_timer_files", lambda *arguments: files)
     monkeypatch.setattr(review, "read_timeline", lambda opened: timeline)
     monkeypatch.setattr(review, "_Review", lambda opened, files: None)

@@ -43,6 +43,47 @@ def test_a_backup_without_timer_files_shows_the_states_of_its_store(name: str, t
     assert of_backup == [(at, state.replace("deleteRolling", "deleted")) for at, state in of_store]
 
 
+def test_states_of_the_log_alone_come_with_the_note_that_duplicates_are_unknown(tmp_path: Path) -> None:
+    root, backups = copy_of_five("timer-rolled", tmp_path), tmp_path / "backups"
+    set_back(root, 60_000)
+    assert rmqctl("backup", "create", backups, store=root).code == 0
+    of_store, of_backup = (
+        rmqctl("--format", "json", "timer", "show", store=place) for place in (root, f"backup:{backups}")
+    )
+    assert [run.json["counts"]["duplicate"] for run in (of_store, of_backup)] == [80, 0]
+    notes = [[line for line in run.err.splitlines() if "timerwheel" in line] for run in (of_store, of_backup)]
+    said = (
+        "without timerwheel, timerlog and timercheck, the states are those that the log shows: the read time and "
+        "what a start delivers again (duplicate) are unknown"
+    )
+    assert notes == [[], [said]]
+
+
+def set_back(root: Path, ms: int) -> int:
+    """Set timercheck's read time back, and return what it was."""
+    place = root / "config/timercheck"
+    data = place.read_bytes()
+    read_time_ms = int.from_bytes(data[:8], "big")
+    place.write_bytes((read_time_ms - ms).to_bytes(8, "big") + data[8:])
+    return read_time_ms
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("ms", [2000, 60_000])
+@pytest.mark.parametrize("name", ["timer", "timer-rolled"])
+def test_a_rebuild_repeats_nothing_that_was_delivered_after_timercheck_was_saved(
+    name: str, ms: int, tmp_path: Path
+) -> None:
+    root = copy_of_five(name, tmp_path)
+    before = states(root)
+    read_time_ms = set_back(root, ms)
+    run = rmqctl("--format", "json", "timer", "rebuild", "--yes", "--roll-window", WINDOWS[name], store=root)
+    assert (run.code, kinds(root), _effects(states(root))) == (0, set(), _effects(before))
+    # The last slots may have had nothing to deliver.
+    assert read_time_ms - ms <= run.json["read_time_ms"] <= read_time_ms
+    assert rmqctl("--format", "json", "doctor", store=root).json["diagnoses"] == []
+
+
 def kinds(root: Path) -> set[str]:
     return {finding.kind for finding in check(root)}
 
