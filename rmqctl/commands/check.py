@@ -146,8 +146,10 @@ class _Check:
                 self.session.note(hint)
 
     def _warn(self) -> None:
-        """Warn if the log was not checked as a whole."""
+        """Note the remarks of the check, and warn if the log was not checked as a whole."""
         progress, warn = self.progress, self.session.warn
+        for remark in progress.remarks:
+            self.session.note(remark)
         if progress.horizon is not None:
             warn(
                 f"a broker or another rmqctl holds the store: checked up to log offset {progress.horizon}, "

@@ -53,6 +53,8 @@ def run(
     found = examine_store(session, compat)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
+    for remark in found.remarks:
+        session.note(remark)
     first = remedies_for(found).first
     rows = [_row(session, number, one, first(one.code, one.subject)) for number, one in enumerate(found.diagnoses, 1)]
     facts = {

@@ -44,12 +44,16 @@ Delays = dict[int, set[int]]
 
 
 def infer_delay_levels(layout: StoreLayout, fs: Filesystem) -> str | None:
-    """Return messageDelayLevel if the entries show another than the default, else None.
+    """Return messageDelayLevel if the entries show another than the default, else None."""
+    return levels_of(read_delays(layout, fs))
+
+
+def levels_of(found: Delays) -> str | None:
+    """Return messageDelayLevel if these delays show another than the default, else None.
 
     The result is None too if entries of one level disagree. A level without entries gets the default's delay; beyond
     the default's last level, the delay of that last level.
     """
-    found = read_delays(layout, fs)
     default = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     if any(len(delays) > 1 for delays in found.values()):
         return None
@@ -159,15 +163,28 @@ def stored_levels(layout: StoreLayout, fs: Filesystem) -> set[int]:
 def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
     """Return the delays that the entries show; raise BadRequest if entries of one level show several."""
     found = read_delays(layout, fs)
+    for level, fault in _mixed_levels(found):
+        raise BadRequest(
+            f"{fault}; the broker's {DELAY_LEVELS} is not known",
+            file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
+            code="mixed-delays",
+        )
+    return found
+
+
+def describe_mixed_delays(found: Delays) -> list[str]:
+    """Describe each level whose entries show several delays: no command rewrites its queue."""
+    return [
+        f"{fault}: the broker's {DELAY_LEVELS} was changed, or entries are damaged; the queue of this level is "
+        "rewritten only with the broker's own as a setting"
+        for _, fault in _mixed_levels(found)
+    ]
+
+
+def _mixed_levels(found: Delays) -> Iterator[tuple[int, str]]:
     for level, delays in sorted(found.items()):
         if len(delays) > 1:
-            shown = " and ".join(map(_word, sorted(delays)))
-            raise BadRequest(
-                f"the entries of delay level {level} show delays of {shown}; the broker's {DELAY_LEVELS} is not known",
-                file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
-                code="mixed-delays",
-            )
-    return found
+            yield level, f"the entries of delay level {level} show delays of {' and '.join(map(_word, sorted(delays)))}"
 
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:

@@ -27,6 +27,7 @@ class CheckedStore:
     view             opens the store for reading, for facts that only its log holds
     horizon          the log offset at which the check ends, as a writer has the store open; None without a writer
     confirmed        the confirm offset of a broker in controller mode: records after it may have no units
+    knows_delays     whether messageDelayLevel is given, and not inferred
     """
 
     files: StoreReader
@@ -37,6 +38,7 @@ class CheckedStore:
     view: Callable[[], AbstractContextManager[OpenedStore]]
     horizon: int | None = None
     confirmed: int | None = None
+    knows_delays: bool = False
 
     @property
     def config(self) -> StoreConfig:

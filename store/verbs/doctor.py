@@ -95,7 +95,10 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class Examination:
-    """The diagnoses, the worst first, and the reports behind them; None for a part left out."""
+    """The diagnoses, the worst first, and the reports behind them; None for a part left out.
+
+    remarks  of the check, as sentences for people
+    """
 
     info: StoreInfo
     diagnoses: list[Diagnosis] = field(default_factory=list)
@@ -104,6 +107,7 @@ class Examination:
     starts: list[SimulatedStart] = field(default_factory=list)
     config: ConfigReview | None = None
     lag: LagReport | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def worst(self) -> int:
@@ -192,7 +196,7 @@ class _Examiner:
         options = CheckOptions(settings=self.settings)
         done = check_files(self.reader, options, progress, lambda p: self.on_progress(p.walked, p.to_walk))
         self.found.findings = list(done)
-        self.found.checked_bytes = progress.bytes_done
+        self.found.checked_bytes, self.found.remarks = progress.bytes_done, progress.remarks
         by_kind: dict[str, list[Finding]] = {}
         cuts = {start.log_end for start in self.found.starts if start.lost.messages}
         for finding in self.found.findings:

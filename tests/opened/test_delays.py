@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from store import Message, open_store
+from store import CheckOptions, Message, open_store
 from store.config import DEFAULT_DELAY_LEVELS, StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.derived import units_of
 from store.formats.queue_unit import PRE_BLANK, QueueUnit
 from store.layout import StoreLayout
@@ -26,6 +27,7 @@ from store.opened.delays import (
     refuse_mixed_delays,
 )
 from store.opened.detect import make_layout
+from store.verbs.check import Progress, check_files
 from tests.cli.running import rmqctl
 from tests.support.logs import SCHEDULE, record
 from tests.support.snapshots import contents
@@ -33,6 +35,7 @@ from tests.support.stores import SMALL, Clock
 
 NONE_DIFFERS = None
 QUEUES = "consumequeue"
+LEVELS = "messageDelayLevel"
 OWN = "1s 5s 10s 5m"
 INFERRED = "1s 5s 10s 5m 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
@@ -97,6 +100,65 @@ def test_entries_of_a_broker_with_its_own_delays_are_sound(words: list[str], tmp
     assert run.code == 0, run.out
 
 
+def changed(root: Path, number: int, by_ms: int) -> Path:
+    """Changes the deliver time of an entry of level 4."""
+    path = sorted((root / QUEUES / "SCHEDULE_TOPIC_XXXX/3").iterdir())[number // 20]
+    data, at = bytearray(path.read_bytes()), number % 20 * 20 + 12
+    data[at : at + 8] = (int.from_bytes(data[at : at + 8], "big") + by_ms).to_bytes(8, "big")
+    path.write_bytes(data)
+    return root
+
+
+CHANGED = (
+    "the entries of delay level 4 show delays of {}: the broker's messageDelayLevel was changed, or entries are "
+    "damaged; the queue of this level is rewritten only with the broker's own as a setting"
+)
+SHOWN = (
+    f"delayed messages show the delays of the levels 4 (5m), so that messageDelayLevel is {INFERRED}; "
+    "give it as a setting if the broker has another"
+)
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize(
+    ("levels", "by_ms", "given", "differing", "remarks"),
+    [
+        pytest.param(DEFAULT_DELAY_LEVELS, 7000, None, None, (CHANGED.format("30s and 37s"),), id="whole seconds"),
+        pytest.param(OWN, 7000, None, None, (CHANGED.format("5m and 307s"),), id="whole seconds, an own level"),
+        # No broker has such a delay, so the others of the level tell it.
+        pytest.param(DEFAULT_DELAY_LEVELS, 1, None, (30_001, 30_000), (), id="a flipped bit"),
+        pytest.param(OWN, 1 << 20, None, (1_348_576, 300_000), (SHOWN,), id="a flipped bit, an own level"),
+        pytest.param(OWN, 7000, OWN, (307_000, 300_000), (), id="whole seconds, and the level is given"),
+        pytest.param(OWN, 1, OWN, (300_001, 300_000), (), id="a flipped bit, and the level is given"),
+        pytest.param(OWN, 0, OWN, None, (), id="as given"),
+    ],
+)
+def test_an_entry_of_another_delay_is_a_finding_where_the_level_is_known_else_a_remark(
+    levels: str, by_ms: int, given: str | None, differing: tuple[int, int] | None, remarks: tuple[str, ...],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    root = changed(delayed(tmp_path / "store", levels, *[4] * 30), 7, by_ms)
+    options = CheckOptions(settings={LEVELS: given} if given else {})
+    progress = Progress()
+    findings = [(one.kind, one.offset, one.queue_id, one.count, one.detail)
+                for one in check_files(StoreReader(str(root)), options, progress)]  # fmt: skip
+    found, right = (1_700_000_000_000 + delay_ms for delay_ms in differing or (0, 0))
+    detail = f"size 142 tags {found}, the record has 142 and {right}"
+    assert findings == ([("unit-differs", 7, 3, 1, detail)] if differing else [])
+    assert progress.remarks == remarks
+    for words in ("check", "doctor"):
+        run = rmqctl(*(("--set", f"{LEVELS}={given}") if given else ()), words, store=root)
+        said = [line for line in run.err.splitlines() if not line.startswith("step ")]
+        assert (run.code, said) == (bool(differing), [*remarks])
+
+
+def test_the_check_of_a_part_reads_no_delays(tmp_path: Path) -> None:
+    root = changed(delayed(tmp_path / "store", OWN, *[4] * 30), 7, 7000)
+    for options in (CheckOptions(sample_percent=99), CheckOptions(from_offset=1)):
+        progress = Progress()
+        assert (list(check_files(StoreReader(str(root)), options, progress)), progress.remarks) == ([], ())
+
+
 @pytest.mark.parametrize("words", [["recover", "--abnormal"], ["rebuild"]])
 @pytest.mark.parametrize("is_last_lost", [False, True])
 def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool, tmp_path: Path) -> None:
@@ -113,7 +175,6 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
 
 
 BUILDING = [["recover", "--abnormal", "--yes"], ["rebuild", "--yes"], ["salvage", "--to", "{new}"]]
-LEVELS = "messageDelayLevel"
 ASSUMED = "no entry shows the delays of these levels, and messageDelayLevel's default is assumed: "
 
 

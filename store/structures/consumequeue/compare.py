@@ -68,11 +68,13 @@ class ExpectedUnits(NamedTuple):
     log_offset: Int64Array
     size: Int64Array
     tags_code: Int64Array
+    knows_delays: bool = False
+    """Whether the delay levels are given as a setting."""
 
     @classmethod
     def of(cls, queue: Queue, units: Units, rows: Int64Array) -> ExpectedUnits:
-        columns = (units.queue_offset, units.log_offset, units.size, units.tags_code)
-        return cls(queue, *(column[rows] for column in columns))
+        offsets, places, sizes, codes = (column[rows] for column in units[2:])
+        return cls(queue, offsets, places, sizes, codes)
 
 
 class FoundUnits(NamedTuple):
@@ -374,7 +376,8 @@ def wrong_content(match: _Match) -> Iterator[Finding]:
     good, records = match.mine[match.exact], match.record[match.exact]
     units, expected = match.piece.units[good], match.expected
     sizes, codes = expected.size[records], expected.tags_code[records]
-    differs = (units["size"] != sizes) | other_codes(expected.queue[0], units["tags_code"], codes)
+    differs = other_codes(expected.queue[0], units["tags_code"], codes, expected.knows_delays)
+    differs |= units["size"] != sizes
     if differs.any():
         i = np.flatnonzero(differs)[0]
         found = f"size {int(units[i]['size'])} tags {int(units[i]['tags_code'])}"
@@ -383,15 +386,15 @@ def wrong_content(match: _Match) -> Iterator[Finding]:
         yield Finding(UNIT_DIFFERS, match.piece.name, number, *expected.queue, int(differs.sum()), detail)
 
 
-def other_codes(topic: str, found: np.ndarray, expected: Int64Array) -> np.ndarray:
+def other_codes(topic: str, found: np.ndarray, expected: Int64Array, knows_delays: bool) -> np.ndarray:
     """Mark the tags codes that differ from the expected ones.
 
     A tags code that is an address in the extension file is not compared: it holds no hash.
     A broker that dispatches during recovery has no delay levels yet: delayed messages get the plain hash.
-    A broker with other delay settings wrote deliver times that differ by whole seconds.
+    Unless it `knows_delays`, deliver times that differ by whole seconds are those of a broker with other delays.
     """
     values = found.astype(np.int64)
     differs = (values != expected) & (values >= EXT_ADDRESS_LIMIT)
     if topic == SCHEDULE_TOPIC:
-        differs &= (values >= 1 << 31) & ((values - expected) % 1000 != 0)
+        differs &= (values >= 1 << 31) & (knows_delays | ((values - expected) % 1000 != 0))
     return np.asarray(differs)

@@ -15,7 +15,7 @@ Imported only if a store has such queues.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from store.config import StoreConfig
 from store.errors import BadRequest, DamagedFile
 from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.files.scratch import Scratch
-from store.files.store_reader import StoreReader
 from store.formats.run import Run
 from store.formats.sets import is_in
 from store.layout import OTHER_QUEUES
@@ -106,7 +105,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     with Scratch() as scratch:
         try:
             database = open_database(folder, scratch.folder, store.fs)
-            log = _read_log(files, store.delay_levels_ms, horizon, is_alone=not beside_files)
+            log = _read_log(store, is_alone=not beside_files)
             is_left = config.rocksdb_cq_double_write_enable is False and beside_files
             is_whole = horizon is None and not files.exists("abort") and not is_left
             yield from _Check(files.name_of(folder.name), database, log, beside_files, is_whole).run()
@@ -120,12 +119,14 @@ class _Log:
     """The units that the log's records should have, by queue.
 
     is_alone    the store has no queue files beside the RocksDB
+    knows_delays  the delay levels are given as a setting
     start, end  of the log
     queued_end  end of the last record with a unit before the first damage or zeros, as a broker's log ends there
     """
 
     maker: UnitMaker
     is_alone: bool
+    knows_delays: bool
     start: int
     end: int
     queued_end: int
@@ -149,11 +150,11 @@ class _Log:
         return np.concatenate(found) if found else np.zeros(0, BATCH_UNIT_DTYPE)
 
 
-def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, is_alone: bool) -> _Log:
-    start, steps = read_log(files)
-    log = _Log(UnitMaker(delay_levels_ms), is_alone, start, start, start)
+def _read_log(store: CheckedStore, *, is_alone: bool) -> _Log:
+    start, steps = read_log(store.files)
+    log = _Log(UnitMaker(store.delay_levels_ms), is_alone, store.knows_delays, start, start, start)
     for step in steps:
-        if isinstance(step, Run) and (horizon is None or step.start < horizon):
+        if isinstance(step, Run) and (store.horizon is None or step.start < store.horizon):
             log.take(step)
         elif isinstance(step, End | Damage):
             log.is_ended = True
@@ -211,7 +212,9 @@ class _Check:
         yield from self._differences(queue, units[known], expected[rows])
 
     def _differences(self, queue: Queue, units: BatchUnitArray, expected: BatchUnitArray) -> Iterator[Finding]:
-        differs = other_codes(queue[0], units["tags_code"], expected["tags_code"].astype(np.int64))
+        differs = other_codes(
+            queue[0], units["tags_code"], expected["tags_code"].astype(np.int64), self.log.knows_delays
+        )
         for name in _FIELDS:
             differs |= (units[name] != expected[name]) & (name != "tags_code")
         for unit, right in zip(units[differs], expected[differs], strict=True):

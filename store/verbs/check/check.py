@@ -25,11 +25,19 @@ from typing import Any
 
 from store.config import StoreConfig
 from store.errors import BadRequest
+from store.files.filesystem import Filesystem
 from store.files.numbered import odd_size, usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.given import check_kind
 from store.opened.arguments import checks_arguments
+from store.opened.delays import (
+    DELAY_LEVELS,
+    describe_inferred_delays,
+    describe_mixed_delays,
+    levels_of,
+    read_delays,
+)
 from store.opened.detect import detect_line, finds_light, lacks_light_files, make_layout, newer_structures
 from store.opened.sizes import SEGMENT_SIZE
 from store.structures.checked import CheckedStore
@@ -138,6 +146,7 @@ class _Check:
         self.segments = self.listing.segments
         root, fs = files.tree
         self.layout = layout = make_layout(root, options.settings)
+        self.settings = {**self._delays(fs), **options.settings}
         has_light = any(one.shares_records for one in present(names_of(layout, fs)))
         of_records = finds_light(layout, options.settings, fs)
         self.shares_records = options.config.enable_multi_dispatch or has_light or of_records
@@ -146,15 +155,28 @@ class _Check:
             layout,
             fs,
             detect_line(layout, fs),
-            options.settings,
+            self.settings,
             partial(open_as_it_is, layout, options.settings, fs=fs),
             horizon=progress.horizon,
             confirmed=confirmed_offset(files),
+            knows_delays=DELAY_LEVELS in options.settings,
         )
         self.gathers = of_records and lacks_light_files(layout, self.store.line, fs)
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
         self.kinds: set[str] = set()
+
+    def _delays(self, fs: Filesystem) -> dict[str, object]:
+        """Return messageDelayLevel as entries show it, and note that; a part of a store is checked without."""
+        given, is_whole = self.options.settings, self.options.sample_percent == 100 and not self.options.from_offset
+        if self.files.is_segment or not is_whole or DELAY_LEVELS in given:
+            return {}
+        found = read_delays(self.layout, fs)
+        levels = levels_of(found)
+        shown: dict[str, object] = {} if levels is None else {DELAY_LEVELS: levels}
+        inferred = describe_inferred_delays(StoreConfig().with_settings(shown), given)
+        self.progress.remarks = (*inferred, *describe_mixed_delays(found))
+        return shown
 
     def run(self) -> Iterator[Finding]:
         """Yield the findings; a single segment or a backup reports no lost derived files."""
@@ -241,8 +263,15 @@ class _Check:
             self._note({segment.number: sizes[segment.number]})
 
     def _rules(self) -> SegmentRules:
-        delays, horizon = self.options.config.delay_levels_ms, self.progress.horizon
-        return SegmentRules(delays, horizon, self.shares_records, self.store.confirmed, self._is_indexed())
+        of_store = self.store
+        return SegmentRules(
+            of_store.delay_levels_ms,
+            of_store.horizon,
+            self.shares_records,
+            of_store.confirmed,
+            self._is_indexed(),
+            of_store.knows_delays,
+        )
 
     def _in_time(self, chosen: Sequence[StoredFile]) -> Iterator[StoredFile]:
         for segment in chosen:

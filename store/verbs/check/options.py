@@ -52,6 +52,7 @@ class Progress:
     walked      of all segments so far, of the bytes `to_walk`: not the hole at the end of the last one
     stopped_at  the log offset to resume at, if the time limit stopped the check
     horizon     the log offset up to which the log is checked while a writer holds the store; None without a writer
+    remarks     on delays that the store's entries show, as sentences for people
     """
 
     bytes_done: int = 0
@@ -60,3 +61,4 @@ class Progress:
     to_walk: int = 0
     stopped_at: int | None = None
     horizon: int | None = None
+    remarks: tuple[str, ...] = ()

@@ -92,6 +92,7 @@ class SegmentRules:
     has_light   whether a message has units in the further queues that its properties list, too
     confirmed   in controller mode: records that end after this log offset may lack units and entries
     is_indexed  whether the broker writes index files; if not, older ones may end anywhere in the log
+    knows_delays  whether the delay levels are the broker's own: given as a setting
     """
 
     delay_levels_ms: tuple[int, ...]
@@ -99,6 +100,7 @@ class SegmentRules:
     has_light: bool = False
     confirmed: int | None = None
     is_indexed: bool = True
+    knows_delays: bool = False
 
 
 OnWalked = Callable[[Mapping[int, int]], None]
@@ -354,6 +356,7 @@ class _SegmentCheck:
         for number, mine, theirs in zip(differing.tolist(), found_rows, expected_rows, strict=True):
             pieces = found.pieces(self.units.names, mine)
             wanted = ExpectedUnits.of(names[number], expected, theirs)
+            wanted = wanted._replace(knows_delays=self.rules.knows_delays)
             self.findings += queue_differences(self.name, pieces, wanted, starts)
 
 

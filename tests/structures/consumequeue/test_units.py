@@ -131,15 +131,18 @@ def test_a_unit_is_torn_that_names_its_record_wrongly_or_has_words_of_it(found: 
 @pytest.mark.parametrize(
     ("topic", "found", "expected", "differs"),
     [
-        ("T", 5, 5, False), ("T", 5, 6, True), ("T", ADDRESS, 6, False), ("T", -(1 << 63) + (1 << 48), 6, True),
-        ("SCHEDULE_TOPIC_XXXX", (1 << 31) - 1, 6, False), ("SCHEDULE_TOPIC_XXXX", 1 << 31, (1 << 31) + 1, True),
-        ("SCHEDULE_TOPIC_XXXX", 1 << 31, (1 << 31) + 1000, False), ("SCHEDULE_TOPIC_XXXX", 1 << 31, 1 << 31, False),
+        ("T", 5, 5, (False, False)), ("T", 5, 6, (True, True)), ("T", ADDRESS, 6, (False, False)),
+        ("T", -(1 << 63) + (1 << 48), 6, (True, True)), ("SCHEDULE_TOPIC_XXXX", (1 << 31) - 1, 6, (False, False)),
+        ("SCHEDULE_TOPIC_XXXX", 1 << 31, (1 << 31) + 1, (True, True)),
+        ("SCHEDULE_TOPIC_XXXX", 1 << 31, (1 << 31) + 1000, (False, True)),
+        ("SCHEDULE_TOPIC_XXXX", 1 << 31, 1 << 31, (False, False)),
     ],
 )  # fmt: skip
-def test_tags_codes_differ_but_for_addresses_and_other_delays(
-    topic: str, found: int, expected: int, differs: bool
+def test_tags_codes_differ_but_for_addresses_and_for_other_delays_unless_these_are_known(
+    topic: str, found: int, expected: int, differs: tuple[bool, bool]
 ) -> None:
-    assert other_codes(topic, np.array([found]), np.array([expected])).tolist() == [differs]
+    given = (other_codes(topic, np.array([found]), np.array([expected]), known).tolist() for known in (False, True))
+    assert tuple(given) == ([differs[0]], [differs[1]])
 
 
 FIRST = OutOfOrder("T", 1, 9, 5)

@@ -54,6 +54,7 @@ def found(queue: tuple[str, int] = T, **changed: Any) -> list[str]:
     log = _Log(
         UnitMaker(()),
         not changed.get("beside_files", False),
+        False,
         changed.get("start", START),
         END,
         changed.get("queued_end", END),
