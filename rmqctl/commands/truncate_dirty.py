@@ -31,7 +31,7 @@ def run(
     """Truncate the log, its queues and index at an offset.
 
     Without --offset the log is read from its beginning, and truncated at the first invalid record. An offset inside of
-    a record is refused.
+    a record is refused. Consumer groups past the new end of a queue continue there.
     """
     session: Session = ctx.obj
     from store import plan_truncation

@@ -18,6 +18,7 @@ from store.opened import make_layout
 from store.verbs import examine
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.engine.services.stores import unpack
 from tests.support.golden import CLEAN, golden
 from tests.support.snapshots import snapshot
 from tests.support.stores import Clock, make_store
@@ -104,6 +105,20 @@ def test_offsets_are_compared_with_the_queues_that_a_start_completes(
     assert [row.partition(";")[0] for row in rows] == found
     run = rmqctl("--format", "json", "config", "check", store=root)
     assert [row["detail"] for row in run.json["findings"]] == found
+
+
+@pytest.mark.turns(3)
+def test_the_steps_of_a_plan_leave_nothing_that_it_did_not_list(tmp_path: Path) -> None:
+    root, _ = unpack("services5", tmp_path)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as log:
+        log.write(bytes(700))
+    plan = [row["command"] for row in doctor(root)["commands"] if row["can_be_undone"]]
+    assert plan == ["truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite"]
+    for command in plan:
+        assert rmqctl(*command.split(), "--yes", store=root).code == 0
+    # The topic of this offset has no queue.
+    left = "CG_order is at 77 of GoneTopic/3, whose maximum is 0; remove the entry"
+    assert [(row["detail"], row["command"]) for row in doctor(root)["diagnoses"]] == [(left, "")]
 
 
 def test_a_lost_index_loses_no_message(tmp_path: Path) -> None:

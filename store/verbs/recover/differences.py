@@ -39,6 +39,7 @@ class Difference(StrEnum):
     REPEATED_KEYS = "repeated-keys"
     DOUBLE_WRITE = "double-write"
     MESSAGE_DATABASE = "message-database"
+    CONSUMED_OFFSETS = "consumed-offsets"
     CLOSED = "closed"
 
     @property
@@ -116,6 +117,10 @@ _REASONS = {
     Difference.MESSAGE_DATABASE: (
         "a broker leaves its database of keys, timers and half messages as it is: entries of truncated messages stay,"
         " and new ones below the last offset get none; rmqctl sets it to the log's end"
+    ),
+    Difference.CONSUMED_OFFSETS: (
+        "a broker leaves a consumer group past the end of a queue that lost messages, where the group misses the next "
+        "ones; rmqctl moves its offset back to the end"
     ),
     Difference.CLOSED: (
         "a serving broker leaves the abort marker, and its checkpoint moves as it flushes; rmqctl leaves a store that"

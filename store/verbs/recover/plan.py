@@ -1,7 +1,8 @@
 """A recovery as a plan: the Change that turns a store into its opened and repaired state.
 
     1. the log is truncated: later segments are removed, the 8 bytes at the cut are zeroed
-    2. truncated files of queues and index are removed, rebuilt files are published
+    2. truncated files of queues and index are removed, rebuilt files are published; groups past the ends of cut queues
+       go on there
     3. the checkpoint is written, and the abort marker removed
 
 With `rebuild`, queues and index come from store.verbs.recover.from_rebuild, rebuilt from the whole log.
@@ -30,6 +31,7 @@ from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, End
 from store.structures.registry import AS_BROKER, RECOVER
 from store.verbs.recover.confirm import keep_confirm_offset
+from store.verbs.recover.consumed import lowered_offsets
 from store.verbs.recover.differences import Difference
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import Losses, LossReport, LostCounts
@@ -141,6 +143,10 @@ def plan_by_rules(
     else:
         found = recover_store(opened, rules, progress)
     database = follow_log_end(opened, found)
+    # The engine that built plain queues in place of this process has their ends.
+    is_known = opened.config.queues_in_database == found.is_rebuilt
+    lowered = lowered_offsets(opened, found.lost) if is_known and not rules.as_broker else None
+    found.differences += [Difference.CONSUMED_OFFSETS] if lowered is not None else []
     change = new_change(opened, "recover", _report(opened, found))
     add_lost(change, found.lost)
     change.notes, change.foreign = found.findings, describe_foreign_names(opened)
@@ -154,6 +160,8 @@ def plan_by_rules(
         is_index_cut = Difference.INDEX_PAST_END in found.differences
         add_derived(opened, change, why_index=INDEX_PAST_END if is_index_cut else NOT_FLUSHED)
         change.actions += database
+    if lowered is not None:
+        lowered.add_to(change)
     _require_delays(opened, change, as_broker=rules.as_broker)
     _set_times(opened, found, as_broker=rules.as_broker)
     return _close(opened, change)

@@ -4,6 +4,7 @@
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
 2. the log is truncated there, queues lose later units, and records past the log's end are cleared
 3. index files that reach past it are rebuilt from the beginning of the first of them
+4. groups past the ends of their queues go on there
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from store.opened.staged import takes_path
 from store.structures.commitlog.end import END_OF_LOG, LogEnd, find_end
 from store.structures.commitlog.resync import find_record, runs_between
 from store.structures.registry import TRUNCATE
-from store.verbs.recover.lost import LossCounter, Losses
+from store.verbs.recover.consumed import lowered_offsets
+from store.verbs.recover.lost import LossCounter, Losses, LossReport
 from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index
 from store.verbs.recover.lost_queues import build_all_lost, build_cut_short
 from store.verbs.recover.plan import (
@@ -111,6 +113,7 @@ def plan_truncation(
     cut_index(opened, found.log_end)
     add_derived(opened, change, why_index=INDEX_PAST_END)
     change.actions += follow_log_end(opened, found)
+    _lower_offsets(opened, change, found.lost)
     if not change.is_empty or not opened.checkpoint.is_whole:
         lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
         add_checkpoint(opened, change)
@@ -142,7 +145,9 @@ def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[Truncati
         raise BadRequest(f"the commit log is empty{held}", file=opened.layout.commitlog, code="empty-log")
     opened.queues.recover()
     change = new_change(opened, "truncate-dirty", TruncationPlan(0, "the commit log is empty"))
-    add_lost(change, drop_derived(opened))
+    lost = drop_derived(opened)
+    add_lost(change, lost)
+    _lower_offsets(opened, change, lost)
     add_derived(opened, change, why_index="the commit log is empty")
     lower_checkpoint(opened, 0, 0)
     add_checkpoint(opened, change)
@@ -156,6 +161,13 @@ def _cut_queues(opened: OpenedStore, log_end: int, losses: LossCounter) -> list[
     opened.queues.clear_cut_units()
     opened.queues.correct_min_offsets(opened.log.min_offset)
     return built
+
+
+def _lower_offsets(opened: OpenedStore, change: AnyChange, lost: LossReport) -> None:
+    """Run step 4."""
+    lowered = lowered_offsets(opened, lost)
+    if lowered is not None:
+        lowered.add_to(change)
 
 
 def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from store import Message, open_store
+from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import TRANSACTION_PREPARED
+from store.structures.tables.consumer_offsets import read_consumer_offsets
 from store.verbs.recover.differences import Difference
 from tests.runs.differential import Reference, differing_files
 from tests.support.golden import copy_store, golden
@@ -154,6 +156,12 @@ def lose_a_segment_and_the_queues(root: Path) -> None:
     shutil.rmtree(root / "consumequeue")
 
 
+def crash_under_a_group_at_the_end(root: Path) -> None:
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_text('{"offsetTable":{"T@G":{0:21,1:20,2:20}}}')
+    crash_over_a_bad_body(root)
+
+
 # What is done to a closed store, and options of the recovery.
 APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.ZEROED_CUT: (crash_over_a_bad_body, {}),
@@ -173,6 +181,7 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.KEPT_INDEX: (crash, {"keep_index": True}),
     Difference.INDEX_PAST_END: (crash_below_the_end_of_kept_index_files, {}),
     Difference.REPEATED_KEYS: (crash_behind_a_prepared_message, {}),
+    Difference.CONSUMED_OFFSETS: (crash_under_a_group_at_the_end, {}),
 }
 
 
@@ -194,6 +203,16 @@ def test_a_plan_names_a_difference_that_applies(difference: Difference, tmp_path
     spoil, options = APPLYING[difference]
     spoil(root)
     assert difference.value in named(root, **options)
+
+
+def test_groups_past_the_end_of_a_cut_queue_go_on_there(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT)
+    crash_under_a_group_at_the_end(root)
+    change, _ = recover(root, settings=SMALL)
+    assert read_consumer_offsets(root / "config", Filesystem()) == {("T", "G"): {0: 14, 1: 13, 2: 13}}
+    moved = "G from 21 to 14 of T/0, G from 20 to 13 of T/1, G from 20 to 13 of T/2"
+    rows = [row for row in change.rows() if row["file"] == "config/consumerOffset.json"]
+    assert [row["reason"] for row in rows] == [f"3 offsets moved back to the ends of the queues: {moved}"]
 
 
 def test_keys_of_messages_that_are_put_after_a_recovery_are_in_the_index(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from store import open_store
 from store.errors import BadRequest, NotAStore
+from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.message import StoredMessage
+from store.structures.tables.consumer_offsets import read_consumer_offsets
 from store.verbs.recover.truncate import plan_truncation
 from tests.support.golden import copy_store
 from tests.support.stores import SMALL, make_store, planning
@@ -50,6 +52,48 @@ def test_a_truncation_loses_the_records_from_its_offset_on_and_promises_those_be
     with open_store(root) as store:
         assert [store.max_offset("T", queue_id) for queue_id in range(3)] == [(number + 2 - at) // 3 for at in range(3)]
         assert store.max_log_offset == offset
+
+
+TABLE = '{"offsetTable":{"T@G":{0:20,1:21,2:40},"T@H":{0:0,2:19},"U@G":{0:7}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        (TABLE, ["2 offsets moved back to the ends of the queues: G from 21 to 20 of T/1, G from 40 to 20 of T/2"]),
+        (TABLE.replace("21", "20").replace("40", "20"), []),
+        ("{", []),
+        (None, []),
+    ],
+)
+def test_groups_past_the_new_end_of_a_queue_go_on_there(
+    text: str | None, moved: list[str], whole: Path, stored: list[StoredMessage], tmp_path: Path
+) -> None:
+    root = copy_store(whole, tmp_path / "store")
+    place = root / "config/consumerOffset.json"
+    if text is not None:
+        place.parent.mkdir()
+        place.write_text(text)
+    with planning(root) as opened:
+        change = plan_truncation(opened, stored[60].log_offset)
+        assert [row["reason"] for row in change.rows() if row["file"] == "config/consumerOffset.json"] == moved
+        change.apply()
+    if moved:
+        groups = {("T", "G"): {0: 20, 1: 20, 2: 20}, ("T", "H"): {0: 0, 2: 19}, ("U", "G"): {0: 7}}
+        assert read_consumer_offsets(root / "config", Filesystem()) == groups
+    else:
+        assert (place.read_text() if place.exists() else None) == text
+
+
+def test_an_empty_log_leaves_no_group_past_the_end(whole: Path, tmp_path: Path) -> None:
+    root = copy_store(whole, tmp_path / "store")
+    shutil.rmtree(root / "commitlog")
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_text(TABLE)
+    with planning(root) as opened:
+        plan_truncation(opened, force_empty_log=True).apply()
+    groups = {("T", "G"): {0: 0, 1: 0, 2: 0}, ("T", "H"): {0: 0, 2: 0}, ("U", "G"): {0: 7}}
+    assert read_consumer_offsets(root / "config", Filesystem()) == groups
 
 
 def test_the_valid_end_of_a_sound_log_changes_nothing(whole: Path, stored: list[StoredMessage]) -> None:
