@@ -28,7 +28,7 @@ def run_mend(ctx: typer.Context, consent: ChangeOptions) -> Result:
     goes to quarantine.
 
     After a clean stop it also copies messages that have no copy, as a broker's dispatch would. No broker start does
-    that. A queue with other faults is mended first; run the command again for its messages.
+    that.
     """
     session: Session = ctx.obj
     from store.opened import staging

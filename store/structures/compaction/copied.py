@@ -12,12 +12,7 @@ from store.structures.compaction.files import FOLDER
 
 def mend_copy(layout: StoreLayout, fs: Filesystem, staging: Path) -> tuple[str, list[str], list[str]]:
     """Mend the copy; return its folder, a clause for each mended file, and sentences on the rest."""
-    mended: list[str] = []
-    remarks: list[str] = []
-    # A queue gets the messages that have no copy once its files agree.
-    for _ in range(2):
-        with plan_compaction_mend(layout, fs, staging) as change:
-            mended += [f"{row['file']} ({row['reason']})" for row in change.rows()]
-            change.apply(keep=False)
-            remarks = change.remarks
-    return FOLDER, mended, remarks
+    with plan_compaction_mend(layout, fs, staging) as change:
+        mended = [f"{row['file']} ({row['reason']})" for row in change.rows()]
+        change.apply(keep=False)
+        return FOLDER, mended, change.remarks

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from store.formats.message import BLANK_SIZE, LOG_OFFSET_AT, encode_blank
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.structures.commitlog.scan import Blank, End, Outcome, scan_segment
-from store.structures.compaction.files import units_of_log
+from store.structures.compaction.files import SegmentInMemory, units_of_log
 
 
 class Pair(NamedTuple):
@@ -64,30 +63,10 @@ def feed(last: LastPair, records: Iterable[bytes], log_size: int, unit_size: int
 def _pair(name: int, data: bytearray, unit_size: int) -> Pair:
     runs: list[Run] = []
     outcome: Outcome | None = None
-    for step in scan_segment(_Bytes(name, memoryview(data))):
+    for step in scan_segment(SegmentInMemory(name, memoryview(data))):
         if isinstance(step, Run):
             runs.append(step)
         else:
             outcome = step
     assert isinstance(outcome, Blank | End)
     return Pair(name, bytes(data), units_of_log(runs, outcome, unit_size))
-
-
-class _Bytes:
-    """A segment in memory."""
-
-    def __init__(self, file_start: int, buffer: memoryview) -> None:
-        self.path, self.file_start, self.buffer = Path(f"{file_start:020d}"), file_start, buffer
-        self.size = self.readable_position = len(buffer)
-
-    def readable_end(self, start: int, stop: int) -> int:
-        return stop
-
-    def behind_unreadable(self, start: int, stop: int) -> int:
-        return stop
-
-    def next_written(self, position: int) -> int:
-        return position
-
-    def written_end(self) -> int:
-        return self.size

@@ -29,7 +29,7 @@ from store.files.stored_segment import StoredSegment
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.layout import parse_queue_id
-from store.structures.commitlog.scan import Blank, Outcome, ScanRules, scan_segment
+from store.structures.commitlog.scan import Blank, Outcome, ScanRules, Segment, scan_segment
 from store.structures.consumequeue.batch_units import (
     BATCH_UNIT_DTYPE,
     NO_COMPACTED_OFFSET,
@@ -108,14 +108,28 @@ def queue_files(files: StoreReader, queue: Queue) -> QueueFiles:
 
 def read_units(files: StoreReader, file: StoredFile) -> BatchUnitArray:
     """Return the written units of a file, up to its end or its unit of log offset -1."""
-    units = batch_units_of(files.read(file.path))
+    return written_units(files.read(file.path))
+
+
+def written_units(data: bytes | memoryview) -> BatchUnitArray:
+    """Return the units in the bytes of a file, up to their end or the unit of log offset -1."""
+    units = batch_units_of(data)
     return units[: written_count(units)]
 
 
 def records_of(files: StoreReader, file: StoredFile) -> tuple[list[Run], Outcome | None]:
     """Read a log file's records, check their CRCs, and return them with the outcome of the scan."""
+    return _scanned(StoredSegment(files, file))
+
+
+def records_in(number: int, data: bytes) -> tuple[list[Run], Outcome | None]:
+    """Return the records in the bytes of a log file as `records_of` does."""
+    return _scanned(SegmentInMemory(number, memoryview(data)))
+
+
+def _scanned(segment: Segment) -> tuple[list[Run], Outcome | None]:
     runs: list[Run] = []
-    for step in scan_segment(StoredSegment(files, file), rules=ScanRules(check_crc=True)):
+    for step in scan_segment(segment, rules=ScanRules(check_crc=True)):
         if not isinstance(step, Run):
             return runs, step
         runs.append(step)
@@ -174,3 +188,23 @@ def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
         return {str(name): int(position) for name, position in table.items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+class SegmentInMemory:
+    """A segment in memory."""
+
+    def __init__(self, file_start: int, buffer: memoryview) -> None:
+        self.path, self.file_start, self.buffer = Path(f"{file_start:020d}"), file_start, buffer
+        self.size = self.readable_position = len(buffer)
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return stop
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        return stop
+
+    def next_written(self, position: int) -> int:
+        return position
+
+    def written_end(self) -> int:
+        return self.size

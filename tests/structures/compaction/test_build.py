@@ -6,17 +6,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from store.change.actions import Publish, Remove
 from store.files.filesystem import Filesystem
-from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout
 from store.structures.compaction import build
 from store.structures.compaction.build import plan_compaction_mend
-from store.structures.compaction.files import read_units
 from tests.support.five_stores import copy_of_five, five
 from tests.support.golden import copy_store
 
@@ -61,16 +59,31 @@ def test_records_without_units_get_those_of_the_broker(name: str, root: Path) ->
     assert WRITTEN[f"{UNITS}/{name}"] == data
 
 
-def test_where_no_file_of_units_is_left_their_size_is_that_of_the_records(root: Path) -> None:
+def test_where_no_file_of_units_is_left_their_size_is_that_of_the_other_queues(root: Path) -> None:
     before = {path.name: path.read_bytes() for path in sorted((root / UNITS).iterdir())}
     for name in before:
         (root / UNITS / name).unlink()
     assert planned(root) == [("write", f"{UNITS}/{name}", FROM_RECORDS) for name in before]
-    for name, data in before.items():
-        count = len(
-            read_units(StoreReader(str(five("compaction") / "store")), StoredFile(f"{UNITS}/{name}", 0, 736, 0))
-        )
-        assert WRITTEN[f"{UNITS}/{name}"] == data[: 46 * count]
+    assert {name: WRITTEN[f"{UNITS}/{name}"] for name in before} == before
+
+
+@pytest.mark.parametrize(
+    ("log_size", "most", "size"),
+    [
+        (104_857_460, 3, 10_485_746),
+        (8832, 15, 736),
+        (8832, 14, 736),
+        (8832, 11, 552),
+        (8832, 0, 46),
+        # A file of records is five times as long at least.
+        (8832, 37, 10_485_746),
+        (8832, 31, 1472),
+        (230, 0, 46),
+        (184, 0, 10_485_746),
+    ],
+)
+def test_the_size_of_lost_units_divides_that_of_the_records(log_size: int, most: int, size: int) -> None:
+    assert build._unit_size_of(log_size, most) == size
 
 
 def test_units_without_records_go_or_get_the_records_that_the_run_had_not_moved_up(root: Path) -> None:
@@ -286,34 +299,22 @@ def test_where_no_file_is_left_each_queue_of_a_compacted_topic_is_named(root: Pa
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pairs", "fed"),
-    [
-        ([((10, 46), True)], (10, 46)),
-        ([((10, 46), True), ((20, 92), True)], (20, 92)),
-        ([((20, 92), True), ((10, 46), True)], (20, 92)),
-        ([((10, 46), True), ((20, 92), False)], (10, 46)),
-        ([((20, 92), False)], None),
-        ([], None),
-    ],
-)
-def test_a_lost_queue_gets_files_of_the_largest_length_of_whole_pairs(
-    pairs: list[tuple[tuple[int, int], bool]], fed: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("sizes", "is_fed"), [((10, 46), True), ((10, 0), False), ((0, 46), False), ((0, 0), False)])
+def test_a_lost_queue_gets_files_where_both_lengths_are_known(
+    sizes: tuple[int, int], is_fed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def files(size: int) -> dict[int, StoredFile]:
-        return {0: StoredFile("file", 0, size, 0)}
-
-    queues = [SimpleNamespace(logs=files(log), units=files(units), pairs=whole) for (log, units), whole in pairs]
     monkeypatch.setattr(build, "queue_files", lambda files, queue: queue)
-    calls: list[tuple[object, ...]] = []
+    calls: list[object] = []
     remarks: list[str] = []
     mend: Any = SimpleNamespace(
         files=SimpleNamespace(queues=lambda: [("Other", 0), ("T", 0), ("T", 1)]),
         topics={"T"},
         change=SimpleNamespace(remarks=remarks),
-        _feed=lambda *given: calls.append(given),
+        _log_size=sizes[0],
+        _unit_size=sizes[1],
+        _feed=calls.append,
     )
-    build._Mend._feed_lost(mend, {("T", 0)}, cast(Any, queues))
-    assert calls == ([(("T", 1), *fed)] if fed else [])
+    build._Mend._feed_lost(mend, {("T", 0)})
+    assert calls == ([("T", 1)] if is_fed else [])
     lost = "T, queue 1 has no compaction log, and none is left whose files say how long they are"
-    assert remarks == ([] if fed else [lost])
+    assert remarks == ([] if is_fed else [lost])
