@@ -6,18 +6,30 @@ topic in topics.json alone.
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
+from store.files.store_reader import StoreReader
 from store.formats.java import decode_utf8, parse_int
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.run import Run
 from store.formats.sets import is_in
 from store.formats.topics import HALF_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.layout import is_topic_folder_name
+from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.slices import readable_runs, whole_segment
 from store.structures.consumequeue.numbering import QueueTable
 
 Queue = tuple[str, int]
-_WAITING = {topic.encode() for topic in (SCHEDULE_TOPIC, *HALF_TOPICS, TIMER_TOPIC)}
+WAITING_TOPICS = frozenset((SCHEDULE_TOPIC, *HALF_TOPICS, TIMER_TOPIC))
+_WAITING = {topic.encode() for topic in WAITING_TOPICS}
+
+
+def waiting_in_log(reader: StoreReader) -> set[Queue]:
+    """Return the queues of the waiting messages in a store's log; the scan goes on after damage."""
+    runs = (readable_runs(reader, whole_segment(segment), ScanRules()) for segment in reader.segments())
+    return {queue for run in chain.from_iterable(runs) for queue in waiting_queues(run)}
 
 
 def waiting_queues(run: Run) -> set[Queue]:

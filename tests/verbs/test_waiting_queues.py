@@ -55,6 +55,19 @@ def test_a_new_table_has_the_queues_of_messages_that_wait(words: tuple[str, ...]
     assert {topic: member(entry, "readQueueNums") for topic, entry in table.items()} == COUNTS
 
 
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("options", [(), ("--bump", "3")])
+def test_a_restore_without_a_table_registers_the_queues_of_messages_that_wait(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    root = build(tmp_path / "store", waiting)
+    assert rmqctl("backup", "create", tmp_path / "backups", store=root).code == 0
+    run = rmqctl("backup", "restore", tmp_path / "backups", *options, "--to", tmp_path / "new")
+    assert run.code == 0, run.err
+    table = members(parse_fastjson((tmp_path / "new/config/topics.json").read_text())["topicConfigTable"])
+    assert {topic: member(entry, "writeQueueNums") for topic, entry in table.items()} == COUNTS
+
+
 @pytest.mark.parametrize("words", [("rebuild", "topics", "--yes"), ("salvage",)])
 def test_a_known_topic_is_widened_for_a_message_that_waits(words: tuple[str, ...], tmp_path: Path) -> None:
     topics = {"topicConfigTable": {"Later": {"topicName": "Later", "perm": 4, "writeQueueNums": 2}}}

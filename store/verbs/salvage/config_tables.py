@@ -16,7 +16,7 @@ Source: ConfigManager.load, ScheduleMessageService.correctDelayOffset (4.9.8, 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,7 @@ from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 from store.verbs.salvage.grade import SalvagedRun
 from store.verbs.salvage.sources import find_sources
 from store.verbs.salvage.walk import walk_file
+from store.verbs.waiting_queues import WAITING_TOPICS, waiting_in_log
 
 TOPICS = "topics.json"
 _MADE_ANEW = tuple(name for one in STRUCTURES for name in one.made_anew)
@@ -151,18 +152,21 @@ class ConfigTables:
         now_ms: int,
         jumps: Ends = MappingProxyType({}),
         *,
-        waiting: Iterable[Queue] = (),
+        waiting: Collection[Queue] | None = None,
         names_new_offsets: bool = True,
     ) -> None:
         """Run steps 3 to 5, after the queues are built.
 
         jumps    the next offset of each bumped queue, without the bump and with it
-        waiting  the queues of messages that wait in another topic
+        waiting  the queues of messages that wait in another topic; None to find them in the log
         names_new_offsets  whether moved records name other records by their new log offsets
         """
         reader = StoreReader(str(self._target.root), self._fs)
         ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
         self._remove_databases()
+        if waiting is None:
+            waits = any(topic in WAITING_TOPICS for topic, _ in ends)
+            waiting = waiting_in_log(reader) if waits else ()
         self._add_topics([*ends, *waiting], now_ms)
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
             self._move_offsets(name, ends, jumps)
