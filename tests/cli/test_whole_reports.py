@@ -199,11 +199,23 @@ def test_a_salvage_without_a_target_says_that_nothing_was_written(store: Path, t
 def test_a_rebuild_of_what_the_log_does_not_hold_is_warned_of(
     words: tuple[str, ...], what: str | None, store: Path
 ) -> None:
+    for folder in ("U/0", "T/1"):
+        (store / "consumequeue" / folder).mkdir(parents=True)
     run = rmqctl("rebuild", "--dry-run", *words, store=store)
     assert run.code == 0
     assert ("the log holds nothing of" in run.err, f"the log holds nothing of {what}\n" in run.err) == (
         what is not None, what is not None,
     )  # fmt: skip
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [(("--topic", "U"), "topic 'U'"), (("--topic", "T", "--queue", "1"), "queue_id 1 of topic 'T'")],
+)
+def test_a_rebuild_of_an_unknown_queue_is_refused(words: tuple[str, ...], what: str, store: Path) -> None:
+    run = rmqctl("rebuild", "--dry-run", *words, store=store)
+    assert (run.code, run.err.splitlines()) == (2, [f"rmqctl: {what} is in neither the log nor the queues"])
 
 
 @pytest.mark.leaves_damage

@@ -19,6 +19,7 @@ from store import (
     Message,
     MessageColumns,
     RebuildScope,
+    ScanRules,
     StoreClient,
     StoreConfig,
     open_store,
@@ -43,7 +44,8 @@ KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     **dict.fromkeys(
         ("read_only", "recover", "force_empty_log", "as_is", "dry_run", "keep_index", "as_broker", "keep_offsets",
          "force", "commit", "one_call", "only_sound", "outer", "must_exist", "as_stored", "waits", "verify",
-         "by_tags", "in_database", "keep", "queues", "index", "with_tags"), (NO_FLAG, ()),
+         "by_tags", "in_database", "keep", "queues", "index", "with_tags",
+         "check_crc", "accept_v2", "by_place", "cuts_torn"), (NO_FLAG, ()),
     ),
     **dict.fromkeys(("clock", "note", "progress", "rebuild", "refuse", "on_action", "listener"), (NO_CALL, ())),
     **dict.fromkeys(("text", "transaction_id", "topic", "key", "group"), (NO_TEXT, ())),
@@ -66,7 +68,7 @@ KINDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "filter": ((5, "x", True, False, b"", []), ()),
 }  # fmt: skip
 """By the name of a parameter: values of a wrong kind, and wrong values of the right kind."""
-LEAST = {"passes": 1, "most": 1, "roll_window_slots": 1, "threads": 1}
+LEAST = {"confirmed": 0, "passes": 1, "most": 1, "roll_window_slots": 1, "threads": 1}
 FUNCTIONS = {name: value for name in store.__all__ if inspect.isfunction(value := getattr(store, name))}
 CASES = [(name, one) for name, function in FUNCTIONS.items() for one in inspect.signature(function).parameters]
 NEEDED: dict[str, dict[str, Any]] = {
@@ -122,7 +124,7 @@ def test_the_checked_functions_are_those_of_the_library() -> None:
     assert len(FUNCTIONS) == 16
 
 
-@pytest.mark.parametrize("made", [CheckOptions, RebuildScope])
+@pytest.mark.parametrize("made", [CheckOptions, RebuildScope, ScanRules])
 def test_a_wrong_option_is_refused_by_its_name(made: type) -> None:
     for name, parameter in inspect.signature(made).parameters.items():
         for value, error in wrong_values(name, parameter.default):

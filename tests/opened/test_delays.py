@@ -288,6 +288,8 @@ def test_delayed_queues_are_not_built_where_entries_of_a_level_tell_several_dela
     words: list[str], code: int, tmp_path: Path
 ) -> None:
     root = delayed(delayed(tmp_path / "store", OWN, *[4] * 20), "1s 5s 10s 10m", *[4] * 30)
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock()) as store:
+        assert store.put(Message("T", b"x")).is_ok
     (root / QUEUES / "SCHEDULE_TOPIC_XXXX/3" / f"{800:020d}").unlink()
     words = [word.format(new=tmp_path / "new") for word in words]
     run = rmqctl(*words, *(["--yes"] if words[0] != "salvage" else []), store=root)

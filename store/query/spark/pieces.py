@@ -15,7 +15,7 @@ unique name: a retried task leaves two files, and the driver uses one.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,7 +118,7 @@ class Gatherer:
         units, keys = _Units(scratch, found, self.scope), _Keys(scratch, found)
         hasher = KeyHasher(KEY_CAPACITY, with_tags=self.scope.with_tags)
         delay_levels_ms = np.array(self.delay_levels_ms, np.int64)
-        rules = self.rules._replace(by_place=True)
+        rules = replace(self.rules, by_place=True)
         for step in walk_slice(StoreReader(self.address), part, rules, go_on=False):
             if isinstance(step, Run):
                 _note_run(found, step)

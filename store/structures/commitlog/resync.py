@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -153,7 +154,7 @@ def _readable_in(
 
     def scan_bad_body(at: int) -> Iterator[Step]:
         size = int.from_bytes(segment.buffer[at - start : at - start + 4], "big")
-        unchecked = rules._replace(check_crc=False)
+        unchecked = replace(rules, check_crc=False)
         return scan_segment(segment, at - start, at - start + size, rules=unchecked)
 
     bad_body = scan_bad_body if with_bad_bodies else None

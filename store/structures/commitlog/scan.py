@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -30,6 +31,7 @@ from store.files import lost_pages
 from store.files.read_ahead import AHEAD_WINDOW_BYTES, ReadAhead
 from store.files.readable import WINDOW_BYTES
 from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcome
+from store.formats.given import check_flag
 from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V2
 from store.formats.run import Int64Array, Run
 
@@ -137,7 +139,8 @@ Outcome = Blank | End | Damage
 Step = Run | Outcome
 
 
-class ScanRules(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ScanRules:
     """Rules for accepting bytes as a record.
 
     check_crc  verify body CRCs (a record with a bad one is Damage)
@@ -151,6 +154,10 @@ class ScanRules(NamedTuple):
     accept_v2: bool = True
     by_place: bool = False
     cuts_torn: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("check_crc", "accept_v2", "by_place", "cuts_torn"):
+            check_flag(name, getattr(self, name))
 
 
 DEFAULT_RULES = ScanRules()

@@ -17,7 +17,7 @@ too, if other bytes follow: a lost page or a zeroed head leaves such a place, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,7 +135,7 @@ def walk_slice(
     def scan_bad_body(log_offset: int) -> Iterator[Step]:
         start = log_offset - part.file_start
         one = part._replace(start=start, stop=start + 1)
-        return _walk_windows(files, one, start, rules._replace(check_crc=False))
+        return _walk_windows(files, one, start, replace(rules, check_crc=False))
 
     def find(log_offset: int) -> int | None:
         return _find_in_file(files, part, log_offset - part.file_start, rules)

@@ -11,6 +11,7 @@ Source: RocksDBMessageStore.loadAndStartConsumerServiceOnly, RocksDBConsumeQueue
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
-    end = find_end(segments, start, rules._replace(by_place=True), queues.dispatch, stop=found.log_end)
+    end = find_end(segments, start, replace(rules, by_place=True), queues.dispatch, stop=found.log_end)
     queues.finish(start)
     found.findings += queues.findings
     if segments and end.log_end != found.log_end:

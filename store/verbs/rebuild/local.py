@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -77,7 +78,7 @@ def rebuild_locally(
                     attributes.update(record_attributes(due))
             on_progress(run.end - start, total)
 
-        end = find_end(segments, start, rules._replace(by_place=True), on_run)
+        end = find_end(segments, start, replace(rules, by_place=True), on_run)
     queues.close()
     index.close()
     faults = [] if config.queues_in_database else keep_expired_ends(files, staging, scope, fs)

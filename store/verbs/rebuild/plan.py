@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from store.change.change import Change
 from store.config import NAMED_QUEUES, StoreConfig
+from store.errors import BadRequest, quoted
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.given import check_kind
@@ -28,7 +29,7 @@ from store.verbs.rebuild.behind import ends_in_damage, messages_behind
 from store.verbs.rebuild.expired import keep_lost_ends
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.publish import RebuildPlan, lower_checkpoint, plan_publish
-from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
+from store.verbs.rebuild.scope import Queue, Rebuild, RebuildReport, RebuildScope
 from store.verbs.recover.confirm import describe_unconfirmed
 
 _Settings = Mapping[str, object]
@@ -86,6 +87,9 @@ def plan_rebuild(
         scope = replace(scope, index=index, confirmed=confirmed_offset(files), with_tags=with_tags)
         made = (rebuild or _local(files, fs))(staged, config, scope, VERIFYING)
         lost_ends = keep_lost_ends(files, staged, config, scope, fs)
+        is_whole = not (config.queues_in_database or ends_in_damage(files, made.log_end))
+        if scope.is_narrow and is_whole:
+            _require_known(scope, {*files.queues(), *StoreReader(str(staged), fs).queues()})
         change = _publish(layout, config, scope, staged, fs, given)
         has_log = bool(files.segments())
         lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
@@ -94,6 +98,15 @@ def plan_rebuild(
         change.remarks += lost_ends
         change.until_closed.push(until_planned.pop_all())
     return change
+
+
+def _require_known(scope: RebuildScope, queues: Collection[Queue]) -> None:
+    """Raise BadRequest for a topic or queue that is not among these."""
+    if any(map(scope.wants, queues)):
+        return
+    which = f"topic {quoted(str(scope.topic))}"
+    which = which if scope.queue_id is None else f"queue_id {scope.queue_id} of {which}"
+    raise BadRequest(f"{which} is in neither the log nor the queues", code="unknown-topic")
 
 
 def _local(files: StoreReader, fs: Filesystem) -> Rebuild:

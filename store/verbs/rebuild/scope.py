@@ -17,6 +17,7 @@ from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
+from store.errors import BadRequest
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.given import check_flag, check_number, check_text
 from store.formats.run import Run
@@ -47,12 +48,14 @@ class RebuildScope:
             check_text("topic", self.topic)
         if self.queue_id is not None:
             check_number("queue_id", self.queue_id)
+            if self.topic is None:
+                raise BadRequest(f"queue_id {self.queue_id} is given without a topic")
         if self.confirmed is not None:
-            check_number("confirmed", self.confirmed, 64)
+            check_number("confirmed", self.confirmed, 64, 0)
 
     @property
     def is_narrow(self) -> bool:
-        return self.topic is not None or self.queue_id is not None
+        return self.topic is not None
 
     def wants(self, queue: Queue) -> bool:
         return self.topic in (None, queue[0]) and self.queue_id in (None, queue[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -110,7 +111,7 @@ def test_a_database_is_built_again_from_the_logs_first_byte(
 
     def find_end(segments: object, at: int, given: ScanRules, dispatch: object, *, stop: int) -> Any:
         begins.append(at)
-        assert (given, stop) == (rules._replace(by_place=True), 90)
+        assert (given, stop) == (replace(rules, by_place=True), 90)
         return SimpleNamespace(log_end=90)
 
     monkeypatch.setattr(recover, "RocksdbQueues", lambda *given: queues)

@@ -37,7 +37,7 @@ def files_in(root: Path, *folders: str) -> dict[str, bytes]:
         (RebuildScope(index=False), ["consumequeue"]),
         (RebuildScope(index=False, topic="T"), ["consumequeue"]),
         (RebuildScope(index=False, topic="T", queue_id=1), ["consumequeue/T/1"]),
-        (RebuildScope(index=False, queue_id=2), ["consumequeue/T/2"]),
+        (RebuildScope(index=False, topic="T", queue_id=2), ["consumequeue/T/2"]),
         (RebuildScope(index=False, topic="Other"), []),
         (RebuildScope(queues=False, index=False), []),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from store import Message, open_store, plan_rebuild
 from store.config import StoreConfig
-from store.errors import NotAStore, StoreError
+from store.errors import BadRequest, NotAStore, StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
@@ -57,8 +57,7 @@ def set_checkpoint(root: Path, **fields: int) -> CheckpointPage:
         (RebuildScope(), [], ["consumequeue", "index"]),
         (RebuildScope(index=False), ["index"], ["consumequeue"]),
         (RebuildScope(queues=False), ["consumequeue"], ["index"]),
-        (RebuildScope(index=False, queue_id=1), [*OTHERS, "index"], ["consumequeue/T/1"]),
-        (RebuildScope(index=False, topic="U"), ["consumequeue", "index"], []),
+        (RebuildScope(index=False, topic="T", queue_id=1), [*OTHERS, "index"], ["consumequeue/T/1"]),
     ],
 )
 def test_the_files_of_the_scope_are_replaced_and_the_others_stay(
@@ -81,6 +80,32 @@ def test_the_files_of_the_scope_are_replaced_and_the_others_stay(
     assert report == RebuildPlan(0, end, report.stopped_by, COUNT)
 
 
+@pytest.mark.parametrize(
+    ("scope", "refusal"),
+    [
+        ({"topic": "U"}, "topic 'U' is in neither the log nor the queues"),
+        ({"topic": "U", "queue_id": 1}, "queue_id 1 of topic 'U' is in neither the log nor the queues"),
+        ({"topic": "T", "queue_id": 3}, "queue_id 3 of topic 'T' is in neither the log nor the queues"),
+        ({"topic": "T", "queue_id": -1}, "queue_id -1 of topic 'T' is in neither the log nor the queues"),
+        ({"topic": "T", "queue_id": 2}, None),
+    ],
+)
+@pytest.mark.parametrize("has_queues", [True, False])
+def test_a_queue_that_nothing_in_the_store_has_is_refused_by_its_name(
+    scope: dict[str, Any], refusal: str | None, has_queues: bool, root: Path
+) -> None:
+    if not has_queues:
+        shutil.rmtree(root / "consumequeue")
+    for index in (True, False):
+        given = RebuildScope(index=index, **scope)
+        if refusal is None:
+            plan_rebuild(root, given, settings=SMALL).close()
+            continue
+        with pytest.raises(BadRequest) as refused:
+            plan_rebuild(root, given, settings=SMALL)
+        assert (refused.value.reason, refused.value.code) == (refusal, "unknown-topic")
+
+
 def test_an_empty_log_beside_queues_is_refused_and_loses_what_they_show(root: Path) -> None:
     shutil.rmtree(root / "commitlog")
     (root / "commitlog").mkdir()
@@ -88,7 +113,7 @@ def test_an_empty_log_beside_queues_is_refused_and_loses_what_they_show(root: Pa
         plan_rebuild(root, settings=SMALL)
     with plan_rebuild(root, settings=SMALL, force_empty_log=True) as change:
         assert (change.lost, change.report.lost_messages) == ({"T": COUNT}, COUNT)
-    for scope, lost in ((RebuildScope(queue_id=1), 20), (RebuildScope(queues=False), 0), (RebuildScope(topic="U"), 0)):
+    for scope, lost in ((RebuildScope(topic="T", queue_id=1), 20), (RebuildScope(queues=False), 0)):
         with plan_rebuild(root, scope, settings=SMALL, force_empty_log=True) as change:
             assert sum(change.lost.values()) == lost
 
@@ -108,10 +133,10 @@ def test_another_engine_builds_the_files_in_place_of_this_process(root: Path) ->
         asked.append(scope)
         return RebuildReport(7, "the test", 3, ("a finding",))
 
-    with plan_rebuild(root, RebuildScope(queue_id=2), settings=SMALL, rebuild=build) as change:
+    with plan_rebuild(root, RebuildScope(topic="T", queue_id=2), settings=SMALL, rebuild=build) as change:
         assert change.report == RebuildPlan(20, 7, "the test", 3)
         assert change.notes[0] == "a finding"
-    assert asked == [RebuildScope(queue_id=2)]
+    assert asked == [RebuildScope(topic="T", queue_id=2)]
 
 
 @pytest.mark.parametrize(("later", "index_ms"), [(-1, -1), (0, 0), (1, 0), (99, 0)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from store import Message, open_store
+from store.errors import BadRequest
 from store.files.store_reader import StoreReader
 from store.formats.message import TRANSACTION_PREPARED
 from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE
@@ -28,7 +30,6 @@ START, SIZE = 1000, SMALL["mappedFileSizeCommitLog"]
         (RebuildScope(), {("A", 0), ("A", 1), ("B", 0)}, False),
         (RebuildScope(topic="A"), {("A", 0), ("A", 1)}, True),
         (RebuildScope(topic="A", queue_id=1), {("A", 1)}, True),
-        (RebuildScope(queue_id=0), {("A", 0), ("B", 0)}, True),
         (RebuildScope(topic="C"), set(), True),
     ],
 )
@@ -37,6 +38,21 @@ def test_a_scope_is_all_queues_those_of_a_topic_or_one(
 ) -> None:
     assert {queue for queue in (("A", 0), ("A", 1), ("B", 0)) if scope.wants(queue)} == wanted
     assert scope.is_narrow == is_narrow
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ({"queue_id": 0}, "queue_id 0 is given without a topic"),
+        ({"topic": "T", "confirmed": -1}, "confirmed is less than 0: -1"),
+        ({"confirmed": 1 << 63}, "confirmed does not fit in 64 bits: 9223372036854775808"),
+    ],
+)
+def test_a_scope_of_wrong_values_is_refused_by_the_name_of_its_field(fields: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        RebuildScope(**fields)
+    assert str(refused.value) == refusal
+    assert RebuildScope(topic="T", queue_id=0, confirmed=0).is_narrow
 
 
 EXPIRED, AT_START, LIVE = (900, 99), (900, 100), (900, 101)
