@@ -19,12 +19,12 @@ from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.formats.java import decode_utf8
-from store.formats.message import RECORD_MIN_SIZE
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.lost_ends import may_continue_at
 from store.structures.consumequeue.multi_dispatch import LightPart, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
@@ -43,13 +43,6 @@ class _Stretch(NamedTuple):
     queue: ConsumeQueue
     first: int
     stop: int
-
-
-def may_continue_at(key: QueueKey, queue_offset: int, log_start: int, others: OtherQueues) -> bool:
-    """Return whether a lost queue is plain, and may have had so many messages before the log's start."""
-    is_plain = is_topic_folder_name(key[0]) and key[1] >= 0 and key[0] not in others.topics
-    # Every expired message was a record before the log's start.
-    return is_plain and 0 < queue_offset <= log_start // RECORD_MIN_SIZE
 
 
 class ConsumeQueueStore(QueueSet):

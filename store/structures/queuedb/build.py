@@ -1,14 +1,15 @@
 """Build consume queues of a RocksDB from the log: a new database beside the old one.
 
 If every queue is rebuilt, the old database gives only the ends of queues whose messages have all expired. Its damage
-affects no other queue. If it is unreadable, consumer offsets give such a queue's least end, and topics.json the queues
-that may have existed.
+affects no other queue. A queue that it has not, or all if it is unreadable, goes on as a queue whose files are lost
+(consumequeue/lost_ends.py); topics.json has the queues that may have existed.
 If some queues are rebuilt, the other queues and the checkpoint are copied. The log is then read up to that checkpoint,
 as a broker dispatches from there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,11 @@ from store.files.scratch import Scratch
 from store.formats.run import Run
 from store.formats.wording import amount
 from store.layout import StoreLayout
+from store.structures.consumequeue.lost_ends import CONSUMERS_END, describe_lost_end, lost_ends
 from store.structures.queuedb.database import QueueDatabase, open_database, require_binding
 from store.structures.queuedb.keys import Place
 from store.structures.queuedb.units import UnitMaker
 from store.structures.queuedb.writer import DatabaseWriter
-from store.structures.tables.consumer_offsets import consumed_ends
 from store.structures.tables.topics import topic_queues
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class RocksdbQueues:
         # An error must show the store's folder, not the staging folder.
         require_binding(self._old)
         self._writer = DatabaseWriter(staging.root / self._old.name, fs)
-        self._end, self._horizon = -1, None
+        self._end, self._horizon, self._is_alone = -1, None, config.queues_in_database
         self.light_faults: list[int] = []
         self.findings: list[str] = []
         if scope.is_narrow:
@@ -90,30 +91,43 @@ class RocksdbQueues:
         """
         try:
             with Scratch() as scratch:
-                newest = open_database(self._old, scratch.folder, self._fs).newest
+                newest, fault = open_database(self._old, scratch.folder, self._fs).newest, None
         except StoreError as error:
-            newest = self._consumed_ends(log_start, error) if log_start > 0 else {}
+            newest, fault = {}, error
+        if log_start > 0 and (self._is_alone or fault is not None):
+            # Beside queue files, the database may have begun later.
+            newest = newest | self._lost_ends(log_start, newest, fault)
         expired = {queue: place for queue, place in newest.items() if place.log_offset < log_start}
         self._writer.keep_ends({queue: expired[queue] for queue in expired if self._scope.wants(queue)})
         is_whole = self._horizon is None and self._end >= 0
         self._writer.finish(self._end if is_whole else None)
 
-    def _consumed_ends(self, log_start: int, error: StoreError) -> dict[Queue, Place]:
-        """Return the largest consumer offset of each queue without messages in the log."""
-        consumed = consumed_ends(self._config_folder, self._fs)
+    def _lost_ends(self, log_start: int, known: Collection[Queue], fault: StoreError | None) -> dict[Queue, Place]:
+        """Return where the queues go on that neither the old database nor the log has, and note them.
+
+        known  the queues of the old database; `fault` is why it was not opened
+        """
+        ends = {
+            queue: offset
+            for queue, offset in lost_ends(self._config_folder, log_start, self._fs).items()
+            if self._scope.wants(queue) and queue not in known and queue not in self._writer.queues
+        }
+        if fault is None:
+            self.findings += [describe_lost_end(queue, offset, "entries") for queue, offset in ends.items()]
+        else:
+            self.findings += self._describe_damage(fault, ends)
         # No record is read there: the log offset only shows that the newest message has expired.
-        found = {queue: Place(log_start - 1, offset - 1) for queue, offset in consumed.items()}
-        found = {queue: found[queue] for queue in sorted(found.keys() - self._writer.queues)}
-        unknown = sorted(topic_queues(self._config_folder, self._fs) - self._writer.queues - found.keys())
-        ends = {f"{topic}/{queue_id}": place.queue_offset + 1 for (topic, queue_id), place in found.items()}
-        said = [f"{name} goes on at {end}, the largest offset of a consumer" for name, end in ends.items()]
+        return {queue: Place(log_start - 1, offset - 1) for queue, offset in ends.items()}
+
+    def _describe_damage(self, fault: StoreError, ends: Mapping[Queue, int]) -> list[str]:
+        """Return a sentence on the ends that a damaged database loses; none without such a queue."""
+        unknown = sorted(topic_queues(self._config_folder, self._fs) - self._writer.queues - ends.keys())
+        said = [f"{topic}/{queue_id} {CONSUMERS_END.format(end)}" for (topic, queue_id), end in ends.items()]
         if unknown:
             names = ", ".join(f"{topic}/{queue_id}" for topic, queue_id in unknown)
             said.append(f"{amount(len(unknown), 'queue')} of topics.json may have been one, and begin at 0: {names}")
-        if said:
-            told = "of queues whose messages have all expired the ends are lost"
-            self.findings.append("; ".join([f"{error}: {told}", *said]))
-        return found
+        told = "of queues whose messages have all expired the ends are lost"
+        return ["; ".join([f"{fault}: {told}", *said])] if said else []
 
     def _take_over(self, database: QueueDatabase) -> int:
         """Copy the queues out of scope; return the old database's checkpoint."""

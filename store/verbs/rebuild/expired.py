@@ -22,8 +22,8 @@ from store.formats.queue_unit import UNIT_SIZE
 from store.layout import StoreLayout
 from store.opened.detect import find_other_queues
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.lost_ends import continue_lost
 from store.structures.registry import Names, rooms_with
-from store.verbs.consumed_ends import keep_consumed_ends
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
 ListFiles = Callable[[], Sequence[StoredFile]]
@@ -65,7 +65,7 @@ def keep_lost_ends(
     others = find_other_queues(layout, config, fs)
     queues = ConsumeQueueStore(StoreLayout(staging), config, fs, writable=True, others=others)
     try:
-        return keep_consumed_ends(
+        return continue_lost(
             queues, layout.config, segments[0].number, fs, lambda queue: queue not in staged and scope.wants(queue)
         )
     finally:

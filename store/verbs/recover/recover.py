@@ -239,9 +239,9 @@ class _Recovery:
         opened = self.opened
         if opened.log.min_offset <= 0:
             return
-        from store.verbs.consumed_ends import keep_consumed_ends
+        from store.structures.consumequeue.lost_ends import continue_lost
 
-        kept = keep_consumed_ends(opened.queues, opened.layout.config, opened.log.min_offset, opened.fs)
+        kept = continue_lost(opened.queues, opened.layout.config, opened.log.min_offset, opened.fs)
         self.found.remarks += kept
         if kept and Difference.LOST_QUEUES not in self.found.differences:
             self.found.differences.append(Difference.LOST_QUEUES)

@@ -41,8 +41,8 @@ from store.formats.topics import LIGHT_PLACEHOLDERS, shares_records
 from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
+from store.structures.consumequeue.lost_ends import describe_lost_end
 from store.structures.tables.topics import Attributes, record_attributes
-from store.verbs.consumed_ends import describe_consumed_end
 from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
@@ -187,7 +187,7 @@ def _write(
             report.left_out_count += run.count
     ended = writer.end_queues(ends, report)
     lost = salvaged.lost_ends
-    report.remarks += [describe_consumed_end(queue, lost[queue]) for queue in ended if queue in lost]
+    report.remarks += [describe_lost_end(queue, lost[queue]) for queue in ended if queue in lost]
     writer.log.close()
     report.log_end, report.filler_count, report.has_v2 = writer.log.position, writer.log.filler_count, writer.has_v2
     if writer.has_v2 or tables.line is not LINE_4_9:

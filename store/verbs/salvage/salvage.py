@@ -32,11 +32,11 @@ from store.opened.delays import (
     refuse_mixed_delays,
     stored_levels,
 )
-from store.opened.detect import detect_line, make_layout
+from store.opened.detect import detect_line, find_other_queues, make_layout
 from store.opened.reach import reach_store
 from store.opened.sizes import SEGMENT_SIZE, assumed_sizes
+from store.structures.consumequeue.lost_ends import lost_ends
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
-from store.verbs.consumed_ends import lost_ends
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
 from store.verbs.salvage.derived_files import DerivedFiles
@@ -339,7 +339,8 @@ def _lost_ends(source: _Source, layout: StoreLayout, ends: Mapping[tuple[str, in
     """Return where the queues without files go on, by their consumers."""
     starts = [start for _, start in find_sources(source.root, source.fs, source.logs)]
     try:
-        found = lost_ends(layout, source.config, min(starts, default=0), source.fs)
+        others = find_other_queues(layout, source.config, source.fs)
+        found = lost_ends(layout.config, min(starts, default=0), source.fs, others)
     except StoreError:
         # The offsets can't be read; `unread_offsets` says so.
         return {}

@@ -227,6 +227,12 @@ IN_ROCKSDB = ("--set", "storeType=defaultRocksDB")
     ("consumed", "next_offset", "said"),
     [
         ({"Old@g": {"0": 28}, "Old@h": {"0": 30}}, 30, "Old/0 goes on at 30, the largest offset of a consumer"),
+        # The offsets of a deleted topic stay in the table.
+        (
+            {"Old@g": {"0": 30}, "Deleted@g": {"0": 9}},
+            30,
+            "Old/0 goes on at 30, the largest offset of a consumer",
+        ),
         ({"Old@g": {"0": 0}}, 0, "1 queue of topics.json may have been one, and begin at 0: Old/0"),
         ({}, 0, "1 queue of topics.json may have been one, and begin at 0: Old/0"),
     ],
