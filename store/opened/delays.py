@@ -79,12 +79,16 @@ def describe_inferred_delays(config: StoreConfig, settings: Mapping[str, object]
     return [f"{text}; give it as a setting if the broker has another"]
 
 
-def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesystem, built: Set[int]) -> list[str]:
+def describe_assumed_delays(
+    layout: StoreLayout, config: StoreConfig, fs: Filesystem, built: Set[int], *, are_new: bool = False
+) -> list[str]:
     """Describe the default's delays of the levels `built` that no entry and no delivered copy shows.
+
+    are_new  the store's own entries are those that were built, and show nothing
 
     Raise BadRequest if the copies show that a level has another delay, or if the default lacks a level.
     """
-    unseen = built - refuse_mixed_delays(layout, fs).keys()
+    unseen = built - (frozenset() if are_new else refuse_mixed_delays(layout, fs).keys())
     if unseen and max(unseen) > len(config.delay_levels_ms):
         raise BadRequest(
             f"the log has messages of delay level {max(unseen)}, and {DELAY_LEVELS}'s default has "
@@ -170,6 +174,14 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
             code="mixed-delays",
         )
     return found
+
+
+def describe_restored_delays(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> list[str]:
+    """Describe the default's delays in a store that was built from records alone."""
+    try:
+        return describe_assumed_delays(layout, config, fs, stored_levels(layout, fs), are_new=True)
+    except BadRequest as refused:
+        return [f"{refused.reason}: give the broker's own as a setting"]
 
 
 def describe_mixed_delays(found: Delays) -> list[str]:

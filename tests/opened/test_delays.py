@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -256,6 +257,31 @@ def test_a_level_that_the_default_lacks_is_not_built_without_an_entry(
     run = rmqctl(*(word.format(new=tmp_path / "new") for word in words), store=root)
     fault = f"the log has messages of delay level 19, and {LEVELS}'s default has 18 levels"
     assert (run.code, fault in run.out + run.err) == (2 if is_lacking and words[0] != "salvage" else 0, is_lacking)
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize(
+    ("levels", "by_ms", "given", "in_manifest", "assumed"),
+    [
+        pytest.param(DEFAULT_DELAY_LEVELS, 0, None, DEFAULT_DELAY_LEVELS, [], id="the default's"),
+        pytest.param(OWN, 0, None, INFERRED, [], id="the broker's own"),
+        pytest.param(OWN, 7000, None, None, [f"{ASSUMED}4 (30s)"], id="entries disagree"),
+        pytest.param(OWN, 7000, OWN, None, [], id="entries disagree, and a restore is told"),
+    ],
+)
+def test_a_backup_knows_the_delays_that_entries_show_and_a_restore_says_which_it_assumes(
+    levels: str, by_ms: int, given: str | None, in_manifest: str | None, assumed: list[str], tmp_path: Path
+) -> None:
+    root = changed(delayed(tmp_path / "store", levels, *[4] * 30), 7, by_ms)
+    run = rmqctl("backup", "create", tmp_path / "backups", store=root)
+    said = [CHANGED.format("5m and 307s")] if by_ms else []
+    assert (run.code, [line for line in run.err.splitlines() if "entries of delay level" in line]) == (0, said)
+    [manifest] = (json.loads(path.read_text()) for path in (tmp_path / "backups/backups").iterdir())
+    assert manifest["settings"].get(LEVELS) == in_manifest
+    options = ("--set", f"{LEVELS}={given}") if given else ()
+    run = rmqctl(*options, "backup", "restore", tmp_path / "backups", "--to", tmp_path / "new")
+    said = [line.partition(";")[0] for line in run.err.splitlines() if "delay" in line]
+    assert (run.code, said) == (0, assumed)
 
 
 def test_a_broker_that_got_other_delays_has_sound_entries(tmp_path: Path) -> None:

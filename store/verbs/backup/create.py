@@ -20,6 +20,7 @@ from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import BackedFile, Manifest, backup_id, time_of_id
+from store.opened.delays import DELAY_LEVELS, describe_mixed_delays, read_delays
 from store.opened.detect import FoundStore, find_store, make_layout, require_store
 from store.opened.sizes import known_sizes
 from store.structures.registry import BACK_UP, names_of, refusing
@@ -55,10 +56,15 @@ def create_backup(
     Raises NotAStore, UnsupportedFormat for a log of another form, StoreLocked, StoreIOError.
     """
     found = find_backed_store(root, options, fs)
-    for text in found.assumed:
+    delays = read_delays(found.layout, fs) if not found.gives_delays else {}
+    mixed = describe_mixed_delays(delays)
+    for text in (*found.assumed, *mixed):
         options.remark(text)
     with target.writing(makes=True), Scratch(options.scratch) as scratch:
-        return _Creation(found, target, options, fs, scratch.folder).run(clock)
+        creation = _Creation(found, target, options, fs, scratch.folder)
+        # No backup has the entries that show the delays.
+        creation.kept_settings = (*options.settings, *([DELAY_LEVELS] if delays and not mixed else []))
+        return creation.run(clock)
 
 
 def find_backed_store(root: Path, options: CreateOptions, fs: Filesystem) -> FoundStore:
@@ -82,6 +88,8 @@ class _Creation:
         self._reader = StoreReader.of(found.layout, fs)
         self._name = options.name or str(found.layout.root)
         self._notes: list[str] = []
+        self.kept_settings: tuple[str, ...] = tuple(options.settings)
+        """The settings that the manifest has even with a default's value."""
 
     def run(self, clock: Callable[[], int]) -> Manifest:
         before = self._target.newest()
@@ -114,7 +122,7 @@ class _Creation:
             log_end=end.log_end,
             last_store_timestamp_ms=end.last_store_timestamp_ms,
             segment_size=config.mapped_file_size_commit_log,
-            settings=known_sizes(self._found.layout, given, self._fs) | config.changed_settings(given),
+            settings=known_sizes(self._found.layout, given, self._fs) | config.changed_settings(self.kept_settings),
             files=(*segments, *tables.files),
             notes=tuple(self._notes),
         )

@@ -30,6 +30,7 @@ from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
+from store.opened.delays import DELAY_LEVELS, describe_restored_delays
 from store.opened.detect import find_other_queues
 from store.opened.sizes import assumed_sizes
 from store.structures.registry import names_of, rooms_with
@@ -175,6 +176,8 @@ class _Restore:
             room.end_at(staged.root, end.log_offset, fs)
         tables = ConfigTables(None, staged, line, config, fs)
         tables.fit(clock(), selected.jumps, names_new_offsets=not selection.topics)
+        if DELAY_LEVELS not in self._settings:
+            remarks += describe_restored_delays(staged, config, fs)
         counts = len(expired), tables.rows, findings, len(selected.jumps)
         restored = rebuilt.record_count - selected.placeholder_count
         return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts, remarks=[*remarks, *tables.remarks])
