@@ -82,13 +82,13 @@ class GivenStore:
 
     def settings_for_bundle(self) -> dict[str, str]:
         """Return the given settings, without paths that lead out of the store's folder."""
-        from store.config import names_a_place
+        from store.layout import names_a_place
 
         return {name: value for name, value in self.settings().items() if not names_a_place(name)}
 
     @functools.cached_property
     def file_settings(self) -> dict[str, str]:
-        """The settings of --broker-conf, else of a bundle or a backup; notes the settings without effect, once."""
+        """The settings of --broker-conf, else of a bundle or a backup; notes those without effect once."""
         from store.config import check_settings, read_broker_conf
 
         check_settings(self._options.settings, "--set")
@@ -108,7 +108,8 @@ class GivenStore:
         return own_settings(self._options.uri)
 
     def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
-        from store.config import READ_ONLY_PATHS, all_settings, has_effect
+        from store.config import all_settings, has_effect
+        from store.layout import READ_ONLY_PATHS
 
         for name in self._options.settings:
             if not has_effect(name):

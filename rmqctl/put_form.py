@@ -94,7 +94,7 @@ class PutForm:
 
 
 def map_of(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return new names by old ones, from OLD=NEW; a usage error for another text, and for two new names of one."""
+    """Return new names by old ones, from OLD=NEW; a usage error for other texts and a second new name."""
     found: dict[str, str] = {}
     for text in texts:
         old, equals, new = text.partition("=")

@@ -34,7 +34,6 @@ CONSUME_QUEUE_UNIT_SIZE = 20
 BATCH_QUEUE_UNIT_SIZE = 46
 ROCKSDB_STORE = "defaultRocksDB"
 LOG_PATHS = ("storePathCommitLog", "storePathDLedgerCommitLog")
-READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
 NAMED_QUEUES = {"enableMultiDispatch": True, "enableLmq": True}
 """The settings of a broker with light queues."""
 NAMED_QUEUES_REFUSED = "CombineConsumeQueueStore rocksdbCQ is not ready for LMQ"
@@ -340,11 +339,6 @@ def _type_name(field: dataclasses.Field[Any]) -> str:
 def has_effect(name: str) -> bool:
     """Return whether a known setting changes anything here."""
     return bool(all_settings()[name].effect)
-
-
-def names_a_place(name: str) -> bool:
-    """Return whether a setting names a file or folder, which a copy of the store has elsewhere."""
-    return name == READ_ONLY_PATHS or name.startswith("storePath")
 
 
 MOST_CONF_BYTES = 1 << 20

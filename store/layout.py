@@ -75,6 +75,7 @@ CONTROLLER_MODE = EPOCHS
 _MAX_FOLDER_NAME_SIZE = 255
 _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
+READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
 BACKUP = "backup:"
 """Prefix of the address of a backup that is read as a store."""
 BUNDLE = ".tar.zst"
@@ -105,6 +106,11 @@ def segment_name(offset: int) -> str:
 
 # 100,000 queues share few names of files and folders.
 @lru_cache(_KNOWN_NAMES)
+def names_a_place(setting: str) -> bool:
+    """Return whether a setting names a file or folder: a copy of the store has it elsewhere."""
+    return setting == READ_ONLY_PATHS or setting.startswith("storePath")
+
+
 def parse_segment_name(name: str) -> int | None:
     """Return a segment's start offset, None for a foreign name (Long.parseLong would throw)."""
     return parse_whole_number(name)

@@ -1,15 +1,15 @@
-"""Connect to a store's files by address: a folder, a backup, or a URI; the settings that a copy brings."""
+"""Connect to a store's files by address: a folder, a backup, or a URI."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from store.config import has_effect, names_a_place
+from store.config import has_effect
 from store.errors import NotAStore
 from store.files.filesystem import Filesystem
 from store.files.places import FetchedPlace, LocalPlace, connect_folder
-from store.layout import BACKUP, is_bundle
+from store.layout import BACKUP, is_bundle, names_a_place
 
 
 def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | FetchedPlace:
@@ -23,7 +23,7 @@ def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> Lo
 
 
 def own_settings(address: str) -> dict[str, str]:
-    """Return the settings of the store that was copied into a bundle or a backup; none for another address.
+    """Return the settings in a bundle or a backup; none for another address.
 
     Those without effect here, and paths of the place that it was copied from, are left out of a backup's.
     """

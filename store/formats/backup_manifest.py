@@ -176,7 +176,7 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def decode_file(row: object) -> BackedFile:
-    """Read a file's row; ValueError for a missing or wrong field, and for a path that leads out of a folder."""
+    """Read a file's row; ValueError for a wrong field, and for a path that leads out of a folder."""
     found = BackedFile(**_fields_of(BackedFile, row))
     for path in (found.path, found.stored):
         if path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/")):
@@ -187,7 +187,7 @@ def decode_file(row: object) -> BackedFile:
 
 
 def _require_following(files: Iterable[BackedFile]) -> None:
-    """Raise ValueError unless the first piece of each file is its start, and each other one follows the one before."""
+    """Raise ValueError unless the pieces of each file follow each other, from its start."""
     ends: dict[str, int] = {}
     for file in files:
         wanted = ends.get(file.path, 0)

@@ -26,9 +26,7 @@ from typing import Any
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.files.numbered import odd_size, usual_size
 from store.files.store_reader import StoredFile, StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.given import check_kind
 from store.opened.arguments import checks_arguments
 from store.opened.delays import (
@@ -42,7 +40,7 @@ from store.opened.detect import detect_line, finds_light, lacks_light_files, mak
 from store.opened.sizes import SEGMENT_SIZE
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset, had_records
-from store.structures.commitlog.segment_list import describe_blank, segment_list_findings, size_by_blank
+from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.consumequeue.dispatch_faults import gather_without_files
 from store.structures.consumequeue.survey import QueueFile, survey_queues
 from store.structures.findings import (
@@ -52,7 +50,6 @@ from store.structures.findings import (
     MISSING_INDEX_ENTRY,
     MISSING_UNIT,
     NEWER,
-    ODD_SIZE,
     TOPIC_ATTRIBUTE,
     UNKNOWN_NAME,
     Finding,
@@ -61,7 +58,7 @@ from store.structures.findings import (
 from store.structures.index.survey import IndexFile, survey_index
 from store.structures.registry import STRUCTURES, Names, names_of, present, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
-from store.verbs.check.coverage import LogExtent, lost_log_findings, outside_findings
+from store.verbs.check.coverage import LogExtent, blank_findings, lost_log_findings, outside_findings
 from store.verbs.check.listing import Listing, Share
 from store.verbs.check.options import WHOLE, CheckOptions, Progress
 from store.verbs.check.parallel import MapTasks, ordered_map
@@ -288,24 +285,13 @@ class _Check:
         lost_index = list(lost_index_findings(self.files, self.seams)) if self._is_indexed() else []
         yield from lost_index
         self.kinds |= {finding.kind for finding in lost_index}
-        yield from self._size_findings()
+        if SEGMENT_SIZE not in self.options.settings:
+            yield from blank_findings(self.files, self.listing.log, self.seams)
         if not self.is_written_to and self._reaches_the_end():
             lost = {field for kind, field in _BLAMED if kind in self.kinds}
             yield from promise_findings(self.files, self.segments, self.seams, self.surveys, lost)
             if not any(seam.record_count for seam in self.seams) and had_records(self.files):
                 yield from lost_log_findings(self.files, self.listing.queues, self.segments)
-
-    def _size_findings(self) -> Iterator[Finding]:
-        """Yield a finding on a lone segment whose blank gives it another length."""
-        log = self.listing.log
-        if SEGMENT_SIZE in self.options.settings or len(log) != 1 or odd_size(log) or not usual_size(log):
-            return
-        for seam in self.seams:
-            segment = StoredSegment(self.files, log[0])
-            size = size_by_blank(segment, seam.end or seam.file_start)
-            if size != segment.size:
-                name = self.files.name_of(seam.path)
-                yield Finding(ODD_SIZE, name, seam.file_start, detail=describe_blank(segment, size))
 
     def _is_indexed(self) -> bool:
         return StoreConfig().with_settings(self.options.settings).writes_index_files

@@ -1,7 +1,7 @@
-"""Findings on units and entries that point outside of all segments.
+"""Findings on units and entries that point outside of all segments, and on the length of a lone one.
 
-Only offsets are compared; no record is read. Offsets before the first segment have expired and are no fault, unless the
-log lost all of its records.
+Only offsets are compared; no record but a blank is read. Offsets before the first segment have expired and are no
+fault, unless the log lost all of its records.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from store.files.numbered import odd_size, usual_size
 from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.derived import entries_of, units_of
 from store.formats.java import INT_MAX
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
+from store.structures.commitlog.segment_list import describe_blank, size_by_blank
 from store.structures.consumequeue.survey import QueueFile, QueueListing
-from store.structures.findings import INDEX_ENTRY_NOWHERE, UNIT_NOWHERE, Finding
+from store.structures.findings import INDEX_ENTRY_NOWHERE, ODD_SIZE, UNIT_NOWHERE, Finding
 from store.structures.index.survey import IndexFile
+from store.verbs.check.seams import SegmentSummary
 
 
 class LogExtent:
@@ -46,6 +50,17 @@ class LogExtent:
     def may_miss(self, low: Int64Array, high: Int64Array) -> np.ndarray:
         """Mark the ranges low … high that are not inside one unbroken run of segments."""
         return np.asarray(self.misses(low) | self.misses(high) | (not self._is_unbroken))
+
+
+def blank_findings(files: StoreReader, log: Sequence[StoredFile], seams: Iterable[SegmentSummary]) -> Iterator[Finding]:
+    """Yield a finding on a lone segment whose blank gives it another length."""
+    if len(log) != 1 or odd_size(log) or not usual_size(log):
+        return
+    for seam in seams:
+        segment = StoredSegment(files, log[0])
+        size = size_by_blank(segment, seam.end or seam.file_start)
+        if size != segment.size:
+            yield Finding(ODD_SIZE, files.name_of(seam.path), seam.file_start, detail=describe_blank(segment, size))
 
 
 def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile], log: LogExtent) -> Iterator[Finding]:
