@@ -87,7 +87,8 @@ def run_create(
 
     The store is only read. Tables are copied first, then the log up to its last whole record: no consumer offset is
     past the end of the copied log. Queues and index are left out, because restore builds them. Messages that the broker
-    still holds in its transient pool (transientStorePoolEnable) are not in the backup.
+    still holds in its transient pool (transientStorePoolEnable) are not in the backup. The log of a DLedger group is
+    refused: its members are the copies.
 
     Segments of earlier backups are not read again. After a kill the next run continues after the finished files. Files
     in TO are plain bytes or zstd, and never change. backups/ID.json lists them with digests and is written last. TO can
