@@ -30,12 +30,14 @@ def is_rocksdb_file(name: str) -> bool:
 def queue_database(layout: StoreLayout, fs: Filesystem) -> Path:
     """Return the folder of the RocksDB with consume queues, even if the database is lost.
 
-    useSeparateStorePathForRocksdbCQ places it in a separate folder (5.5); a broker refuses to start if it is in the
-    other one.
+    A lost database is where the given useSeparateStorePathForRocksdbCQ puts it (5.5), as a broker refuses to start if
+    it is in the other folder. Without that setting, a folder that is left shows it.
     """
-    own = layout.consumequeue_rocksdb
-    is_own = has_rocksdb(own, fs) or (fs.is_folder(own) and not has_rocksdb(layout.consumequeue, fs))
-    return own if is_own else layout.consumequeue
+    own, shared, wanted = layout.consumequeue_rocksdb, layout.consumequeue, layout.separates_database
+    for folder in (own, shared):
+        if has_rocksdb(folder, fs):
+            return folder
+    return own if (fs.is_folder(own) if wanted is None else wanted) else shared
 
 
 def has_queue_database(layout: StoreLayout, fs: Filesystem) -> bool:

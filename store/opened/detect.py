@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_line
-from store.config import StoreConfig
+from store.config import StoreConfig, check_settings
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, odd_size, segments_of
@@ -289,7 +289,7 @@ def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | Non
     All paths are absolute, so that the paths of a plan have one root.
     """
     fs, root = fs or Filesystem(), _absolute(root)
-    told = tuple((name, settings[name]) for name in QUEUE_SETTINGS if name in settings)
+    told = tuple(check_settings({name: settings[name] for name in QUEUE_SETTINGS if name in settings}).items())
     member = find_member(root, settings, fs)
     elsewhere = str(settings.get(MEMBER_PATHS) or "").strip()
     commitlog = str(settings.get("storePathCommitLog") or "").strip()

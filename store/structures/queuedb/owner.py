@@ -37,9 +37,10 @@ from store.formats.derived import is_of_record, units_of
 from store.formats.message import LOG_OFFSET_AT
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import shares_records
-from store.layout import OTHER_QUEUES, QUEUE_SETTINGS, StoreLayout
+from store.layout import OTHER_QUEUES, StoreLayout
 from store.structures.checkpoint.files import read_page
 from store.structures.queuedb.database import QueueDatabase, QueueKey, open_database
+from store.structures.queuedb.infer import DOUBLE_WRITE, STORE_TYPE
 
 
 class Owner(Enum):
@@ -65,9 +66,9 @@ def find_owner(layout: StoreLayout, fs: Filesystem) -> Ends:
     Both kinds count as written if the RocksDB can't be read. They do so too with storeType=default given, unless the
     ends show that the files alone are written. No end is read if the given settings tell the queues.
     """
-    given, (store_type, _) = dict(layout.queue_settings), QUEUE_SETTINGS
+    given = {name: value for name, value in layout.queue_settings if name in (STORE_TYPE, DOUBLE_WRITE)}
     told = StoreConfig().with_settings(given)
-    if told.queues_in_database or (store_type not in given and has_rocksdb_queues(layout, fs)):
+    if told.queues_in_database or (STORE_TYPE not in given and has_rocksdb_queues(layout, fs)):
         return Ends(Owner.DATABASE, -1, -1)
     if told.rocksdb_cq_double_write_enable is not None:
         return Ends(Owner.BOTH if told.rocksdb_cq_double_write_enable else Owner.FILES, -1, -1)

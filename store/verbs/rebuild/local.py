@@ -56,7 +56,7 @@ def rebuild_locally(
     """
     fs = fs or Filesystem()
     files.check_is_store()
-    layout, source = StoreLayout(staging), StoreLayout(Path(files.address))
+    layout, source = StoreLayout(staging), StoreLayout(Path(files.address), queue_settings=files.queue_settings)
     others = find_other_queues(source, config, fs) if files.is_local else NO_OTHERS
     queues = ConsumeQueueStore(layout, config, fs, writable=True, others=others)
     queues.wants = scope.wants

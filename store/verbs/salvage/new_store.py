@@ -214,7 +214,8 @@ def describe_queue_files(config: StoreConfig) -> list[str]:
         return []
     size = config.mapped_file_size_consume_queue
     settings = f"storeType=default and mappedFileSizeConsumeQueue={size}"
-    rebuild = f"for storeType={config.store_type} rebuild its queues with this setting first"
+    separate = " and useSeparateStorePathForRocksdbCQ=true" if config.use_separate_store_path_for_rocksdb_cq else ""
+    rebuild = f"for storeType={config.store_type}{separate} rebuild its queues with this setting first"
     reason = "a broker that creates the database itself may leave older messages without entries"
     return [
         f"the new store has queue files of {size} bytes: start its broker with {settings}",
