@@ -174,9 +174,9 @@ class OpenedStore:
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
         """Yield the module `kind` of each structure in the store that has `function`."""
-        config = self.config
+        config, names = self.config, names_of(self.layout, self.fs)
         in_database = config.starts_database if kind == "start" else config.queues_in_database
-        return rooms_with(names_of(self.layout, self.fs), kind, function, in_database=in_database)
+        return rooms_with(names, kind, function, in_database=in_database, told=config.changed_settings())
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
         """Return the broker line's rules for the scan of the log.

@@ -8,7 +8,7 @@ Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
@@ -61,6 +61,7 @@ class Structure(NamedTuple):
     dumped_as the kind of rows that its `rows` makes
     newer     a description, if only an unknown newer broker writes it
     holds_queues    consume queues may be in it, instead of in files
+    is_switched     each of its settings shows it if it is on, even if the files are lost
     shares_records  its queues have units of other topics' records
     copied          names in the store's root that a salvage copies unchanged
     backed_up       names in the store's root that a backup copies unchanged, and a salvage does not
@@ -81,6 +82,7 @@ class Structure(NamedTuple):
     dumped_as: str | None = None
     newer: str = ""
     holds_queues: bool = False
+    is_switched: bool = False
     shares_records: bool = False
     groups_messages: bool = False
     records: tuple[str, ...] = ()
@@ -204,6 +206,7 @@ STRUCTURES = (
         ("indexRocksDBEnable", "timerRocksDBEnable", "transRocksDBEnable"),
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK, RECOVER, TRUNCATE},
+        is_switched=True,
         holds_keys=True,
         dumped_as="messages",
     ),
@@ -339,9 +342,10 @@ def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
     )
 
 
-def present(names: Names, *, in_database: bool = False) -> Iterator[Structure]:
-    """Return the structures that are present, in the registry's order."""
-    return (one for one in STRUCTURES if is_present(one, names, in_database=in_database))
+def present(names: Names, *, in_database: bool = False, told: Mapping[str, object] = {}) -> Iterator[Structure]:
+    """Return the structures that are present, in the registry's order; the settings `told` show lost ones too."""
+    on = [one for one in STRUCTURES if one.is_switched and any(told.get(name) is True for name in one.settings)]
+    return (one for one in STRUCTURES if one in on or is_present(one, names, in_database=in_database))
 
 
 def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bool:
@@ -349,9 +353,11 @@ def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bo
     return (in_database and one.holds_queues) or any(map(names.has, one.traces))
 
 
-def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
+def rooms_with(
+    names: Names, kind: str, function: str, *, in_database: bool = False, told: Mapping[str, object] = {}
+) -> Iterator[ModuleType]:
     """Return the modules of this name, with this function, in the rooms of the store's structures."""
-    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database))
+    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database, told=told))
     return (room for room in found if room is not None and hasattr(room, function))
 
 
@@ -377,8 +383,7 @@ def is_of_a_database(path: str) -> bool:
 
 def is_of_others(path: str, line: str) -> bool:
     """Return whether a path is that of a structure, and no broker of the line has it."""
-    found = structure_of(path)
-    return found is not None and line not in found.lines
+    return (found := structure_of(path)) is not None and line not in found.lines
 
 
 def structure_of(name: str) -> Structure | None:

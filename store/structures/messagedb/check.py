@@ -48,7 +48,9 @@ DATABASE_STATE = kind(
 ENTRY_NOWHERE = kind(
     "message-entry-nowhere", "an entry of the message database is of no record at the place that it names"
 )
-MISSING_ENTRY = kind("missing-message-entry", "a key has no entry in the message database, which has later ones")
+MISSING_ENTRY = kind(
+    "missing-message-entry", "a key has no entry in the message database, which has later ones or lost its index"
+)
 _DELIVERED_MS = HOUR_MS // 2
 """Delivered timers are deleted this long after the timeline has passed them."""
 
@@ -85,13 +87,14 @@ def check(store: CheckedStore) -> Iterator[Finding]:
 
     If the package rocksdict is missing, one finding reports that.
     """
-    files = store.files
-    if not may_hold_entries(store.layout, store.fs):
+    files, folder, is_filled = store.files, store.layout.root / FOLDER, may_hold_entries(store.layout, store.fs)
+    is_indexed = bool(store.config.index_rocks_db_enable) and not _may_be_in_memory(store)
+    if not (is_filled or is_indexed):
         return
     with Scratch() as scratch:
         try:
-            database = open_database(store.layout.root / FOLDER, scratch.folder, store.fs)
-            work = _Check(files.name_of(FOLDER), database)
+            database = open_database(folder, scratch.folder, store.fs) if is_filled else MessageDatabase.empty(folder)
+            work = _Check(files.name_of(FOLDER), database, is_indexed)
             yield from group_findings(work.of_database())
             yield from group_findings(work.of_log(files, store.horizon))
         except (BadRequest, DamagedFile) as error:
@@ -99,12 +102,21 @@ def check(store: CheckedStore) -> Iterator[Finding]:
             yield Finding(DATABASE_STATE, files.name_of(FOLDER), 0, detail=f"{error.reason}{advice}")
 
 
+def _may_be_in_memory(store: CheckedStore) -> bool:
+    """Return whether a broker that was killed, or still runs, may have had all entries in memory."""
+    return store.fs.exists(store.layout.abort) and store.fs.is_folder(store.layout.root / FOLDER)
+
+
 @dataclass(slots=True)
 class _Check:
-    """One database against its log; the scan removes each entry at its record."""
+    """One database against its log; the scan removes each entry at its record.
+
+    is_indexed  the index has all records, even if it has no entry at all
+    """
 
     place: str
     database: MessageDatabase
+    is_indexed: bool = False
     index: dict[int, set[IndexEntry]] = field(default_factory=lambda: defaultdict(set))
     timers: dict[int, list[TimerEntry]] = field(default_factory=lambda: defaultdict(list))
     halves: dict[int, HalfEntry] = field(default_factory=dict)
@@ -135,7 +147,8 @@ class _Check:
         start, steps = read_log(files)
         end = start
         last = self.database.long(INDEX, LAST_OFFSET)
-        indexed = range(min(self.index, default=END_OF_LOG), last + 1)
+        is_lost = self.is_indexed and not last
+        indexed = range(END_OF_LOG) if is_lost else range(min(self.index, default=END_OF_LOG), last + 1)
         opened, next_timer = OpenHalves(), 0
         for step in steps:
             if not isinstance(step, Run) or (horizon is not None and step.start >= horizon):

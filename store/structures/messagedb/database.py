@@ -57,6 +57,11 @@ class MessageDatabase:
                 known = {name: decode_long(value) for name, value in values if value is not None}
                 self.longs[family] = {name: long for name, long in known.items() if long is not None}
 
+    @classmethod
+    def empty(cls, folder: Path) -> MessageDatabase:
+        """Return a lost database: it has no entries."""
+        return cls({family: {} for family in FAMILIES}, folder)
+
     def long(self, family: str, name: bytes) -> int:
         """Return an offset or a time of the database's progress; 0 if it has none."""
         return self.longs[family].get(name, 0)

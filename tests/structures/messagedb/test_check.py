@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from store import check
+from store.config import StoreConfig
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
@@ -187,7 +188,11 @@ def test_records_from_a_writers_place_on_are_not_looked_for(
     root = copy_store(fivefive("index") / "store", tmp_path / "store")
     change_database(root, {INDEX: dict.fromkeys(one.encode()[0] for one in entries_at(root, {166}))})
     store = SimpleNamespace(
-        layout=make_layout(root, {}), fs=Filesystem(), files=StoreReader(str(root)), horizon=horizon
+        layout=make_layout(root, {}),
+        fs=Filesystem(),
+        files=StoreReader(str(root)),
+        config=StoreConfig(),
+        horizon=horizon,
     )
     assert [one.offset for one in messagedb_check.check(cast(Any, store))] == offsets
 
