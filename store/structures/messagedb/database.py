@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_copy import damage_of, open_copy
+from store.files.rocksdb_files import CURRENT, is_rocksdb_file
 from store.layout import StoreLayout
 from store.setting_values import MAX_LONG
 from store.structures.messagedb.keys import (
@@ -128,7 +129,17 @@ def open_database(folder: Path, scratch: Path, fs: Filesystem) -> MessageDatabas
 
 
 def may_hold_entries(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether the database may hold an entry: it has a table file, or a WAL that is not empty."""
+    """Return whether the database may hold an entry: it has a table file, lost one, or has a WAL that is not empty."""
     folder = layout.root / FOLDER
     files = fs.list_folder(folder) if fs.is_folder(folder) else []
-    return any(one.path.suffix == ".sst" or (one.path.suffix == ".log" and one.size > 0) for one in files)
+    has_files = any(one.path.suffix == ".sst" or (one.path.suffix == ".log" and one.size > 0) for one in files)
+    return has_files or _names_a_table(folder, fs)
+
+
+def _names_a_table(folder: Path, fs: Filesystem) -> bool:
+    """Return whether the MANIFEST in use names a table: it has the table's last key, which is the name of a long."""
+    if not fs.exists(folder / CURRENT):
+        return False
+    manifest = folder / fs.read_file(folder / CURRENT).decode(errors="replace").strip()
+    text = fs.read_file(manifest) if is_rocksdb_file(manifest.name) and fs.exists(manifest) else b""
+    return any(name in text for names in NAMES.values() for name in names)
