@@ -84,6 +84,7 @@ NOT_ZERO = {
         store.structures.delayoffsets.review.DelayedMessage.log_offset
         store.structures.delayoffsets.review.DelayedMessage.delivered_log_offset
         store.structures.delayoffsets.review.DelayedMessage.queue_id
+        store.structures.messagedb.expect.OpenHalves.newest
         store.structures.timer.message.TimerMessage.queue_id
         store.structures.timer.message.TimerMessage.deliver_timestamp_ms
         store.structures.timer.message.TimerMessage.slot_timestamp_ms

@@ -2,7 +2,7 @@
 
     index   the entries of every record, if the old database has entries or indexRocksDBEnable is set
     trans   the half messages that no record ends, with the check counts of the old database; half messages that the
-            old database had given up are left out
+            old database had given up are left out, unless the log has lost records that may have ended them
     timer   if the old database has timers or timerRocksDBEnable is set: the messages of the queue of timers that are
             not delivered, deleted or rolled, and have no unit in the timer log. The timeline begins at the first of
             them at the latest, so a due message is delivered late and not lost
@@ -23,6 +23,7 @@ from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.structures.messagedb.database import CONTENT, FOLDER, open_database
 from store.structures.messagedb.expect import OpenHalves, walk_records
+from store.structures.messagedb.halves import has_lost_ends
 from store.structures.messagedb.keys import (
     INDEX,
     LAST_OFFSET,
@@ -134,23 +135,22 @@ _WIPED = "the folder is new: a broker's first cleaning takes the keys of all hou
 def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
     """Return the values of the index and of the half messages."""
     index: Values = {}
-    opened_halves, newest_half = OpenHalves(), -1
-    newest = (0, 0)
+    opened_halves, newest = OpenHalves(), (0, 0)
     for record in walk_records(StoreReader.of(opened.layout, opened.fs)):
         opened_halves.take(record)
-        newest_half = record.log_offset if record.half() is not None else newest_half
         for entry in record.index_entries() if old.is_indexed else ():
             index.update([entry.encode()])
             newest = (entry.log_offset, entry.store_timestamp_ms) if entry.kind == UNIQUE else newest
     if old.is_indexed:
         index |= {LAST_OFFSET: encode_long(newest[0]), LAST_TIME: encode_long(newest[1])}
     halves: Values = {}
+    are_lost = bool(opened_halves.halves) and has_lost_ends(opened, opened_halves, old.last_half)
     for place, half in opened_halves.halves.items():
         # A half message that the old database had given up has no entry in it, and no op record in the log.
-        if place in old.halves or place > old.last_half or not old.last_half:
+        if are_lost or place in old.halves or place > old.last_half or not old.last_half:
             halves.update([old.halves.get(place, half).encode()])
-    if newest_half >= 0:
-        halves[LAST_OFFSET] = encode_long(newest_half)
+    if opened_halves.newest >= 0:
+        halves[LAST_OFFSET] = encode_long(opened_halves.newest)
     return index, halves
 
 

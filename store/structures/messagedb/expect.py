@@ -70,11 +70,18 @@ class OpenHalves:
     halves: dict[int, HalfEntry] = field(default_factory=dict)
     ended_at: dict[int, int] = field(default_factory=dict)
     """Half message's log offset → its op record's log offset."""
+    op_records: set[int] = field(default_factory=set)
+    """Log offsets of the records that end half messages."""
+    newest: int = -1
+    """Log offset of the newest half message, -1 without one."""
 
     def take(self, record: Record) -> None:
         """Note a half message, or the end of one."""
+        if record.topic == ROCKSDB_OP_TOPIC:
+            self.op_records.add(record.log_offset)
         if (half := record.half()) is not None:
             self.halves[half.log_offset] = half
+            self.newest = half.log_offset
         if (ended := record.ended_half()) is not None:
             self.halves.pop(ended, None)
             self.ended_at[ended] = record.log_offset

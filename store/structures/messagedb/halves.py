@@ -3,7 +3,8 @@
     an op record has its log offset            ended
     an entry                                   open; the entry has the number of checks
     no entry, past the last entered one        open: a start enters it
-    no entry, up to the last entered one       given up after the last check; the log has no record of that
+    no entry, up to the last entered one       given up after the last check; the log has no record of that. If the
+                                               log has lost op records, it may have been ended by one of these
 
 Source: TransMessageRocksDBStore, TransactionalMessageRocksDBService (5.5.0).
 """
@@ -11,9 +12,13 @@ Source: TransMessageRocksDBStore, TransactionalMessageRocksDBService (5.5.0).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from store.errors import BadRequest, DamagedFile
 from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.formats.derived import is_of_record, units_of
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.message_id import create_unique_key
@@ -21,7 +26,7 @@ from store.formats.properties import REAL_TOPIC, TAGS, UNIQ_KEY, WAIT, encode_ja
 from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 from store.structures.commitlog.rewritten import queue_records
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
-from store.structures.messagedb.expect import TRANS_OFFSET, TRANSACTION_ID, of_transactions
+from store.structures.messagedb.expect import TRANS_OFFSET, TRANSACTION_ID, OpenHalves, of_transactions
 from store.structures.messagedb.keys import LAST_OFFSET, TRANS, HalfEntry
 
 if TYPE_CHECKING:
@@ -92,6 +97,32 @@ def half_messages(opened: OpenedStore) -> Iterator[DatabaseHalf]:
             place, is_ended = record.log_offset, record.log_offset in ended
             is_given_up = not is_ended and place not in entries and place <= newest
             yield DatabaseHalf(queue_offset, record, entries.get(place), is_ended, is_given_up)
+
+
+def has_lost_ends(opened: OpenedStore, readable: OpenHalves, last: int) -> bool:
+    """Return whether the log may have lost records that end half messages.
+
+    The queue of op records still has their entries. Without that queue, a half message that the log has lost tells it.
+
+    readable  of all records that can be read, also past the log's end
+    last      log offset of the newest half message that the database has entered
+    """
+    entries = {at for at in _op_entries(opened) if at >= opened.log.start}
+    return not entries <= readable.op_records if entries else last > readable.newest
+
+
+def _op_entries(opened: OpenedStore) -> Iterator[int]:
+    """Yield the log offsets in the queue of op records as it is on the disk, none from an unreadable database."""
+    key = ROCKSDB_OP_TOPIC, 0
+    if opened.config.queues_in_database:
+        with suppress(BadRequest, DamagedFile), Scratch() as scratch:
+            room = next(opened.rooms_with("view", "open_queues"))
+            yield from room.open_queues(opened.layout, scratch.folder, opened.fs).units(key)["log_offset"].tolist()
+        return
+    reader = StoreReader.of(opened.layout, opened.fs)
+    for file in reader.queue_files(*key):
+        units = units_of(reader.read_written(file.path, file.size))
+        yield from units["log_offset"][is_of_record(units)].tolist()
 
 
 def _read_entries(opened: OpenedStore) -> tuple[dict[int, int], int]:

@@ -3,7 +3,8 @@
     index   keys of truncated records are deleted; last offset and time become those of the newest remaining record,
             and records past an older last offset get their keys
     trans   truncated half messages are deleted, and those that an op record ends; if only the op record was
-            truncated, the half message is open again. Half messages that no start would enter are entered
+            truncated, the half message is open again. If op records are lost, every half message without a readable
+            one is. Half messages that no start would enter are entered
     timer   truncated timers are deleted, or point to the record before the roll; if only a delete was truncated, its
             timer returns. The timers' scan resumes at the first truncated record. A timeline that never fired begins at
             its first timer, as a start would skip due timers
@@ -15,7 +16,9 @@ Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +32,7 @@ from store.formats.topics import TIMER_TOPIC
 from store.setting_values import MAX_LONG
 from store.structures.messagedb.database import CONTENT, FOLDER, MessageDatabase, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, Record, walk_records
-from store.structures.messagedb.halves import has_half_messages
+from store.structures.messagedb.halves import has_half_messages, has_lost_ends
 from store.structures.messagedb.keys import (
     INDEX,
     LAST_OFFSET,
@@ -59,15 +62,17 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
 
     BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the database.
     """
-    is_indexed = bool(opened.config.index_rocks_db_enable)
-    if not (is_indexed or may_hold_entries(opened.layout, opened.fs) or has_half_messages(opened)):
+    is_indexed, is_filled = bool(opened.config.index_rocks_db_enable), may_hold_entries(opened.layout, opened.fs)
+    if not (is_indexed or is_filled or has_half_messages(opened)):
         return []
     assert opened.overlay is not None
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
     with Scratch() as scratch:
-        database = open_database(folder, scratch.folder, opened.fs) if opened.fs.is_folder(folder) else None
+        database = open_database(folder, scratch.folder, opened.fs) if is_filled else None
         entered_from = found.entered_from if opened.as_broker else None
-        edits = _Edits(database, found.log_end, opened.clock(), is_indexed, entered_from)
+        edits = _Edits(
+            database, found.log_end, opened.clock(), is_indexed, entered_from, partial(has_lost_ends, opened)
+        )
         for record in walk_records(StoreReader.of(opened.layout, opened.fs)):
             edits.take(record)
         changed = edits.finish()
@@ -96,6 +101,7 @@ class _Edits:
     now_ms        the latest start of a timeline; a later one would skip new timers of a running broker
     is_indexed    keys are entered even if the database has none
     entered_from  the log offset from which a broker enters records, without truncation; None for a repair
+    lost_ends     whether the log may have lost ends of half messages, from readable records and the last entered one
     """
 
     database: MessageDatabase | None
@@ -103,9 +109,10 @@ class _Edits:
     now_ms: int
     is_indexed: bool = False
     entered_from: int | None = None
+    lost_ends: Callable[[OpenHalves, int], bool] = lambda readable, last: False
     added: list[IndexEntry] = field(default_factory=list)
     halves: OpenHalves = field(default_factory=OpenHalves)
-    newest_half: int = -1
+    readable: OpenHalves = field(default_factory=OpenHalves)
     ended: set[int] = field(default_factory=set)
     reopened: set[int] = field(default_factory=set)
     timers: dict[Identity, TimerEntry] = field(default_factory=dict)
@@ -117,14 +124,13 @@ class _Edits:
         is_cut = record.log_offset >= self.end
         if self.entered_from is not None and (is_cut or record.log_offset < self.entered_from):
             return
+        self.readable.take(record)
         if not is_cut:
             last = self._long(INDEX, LAST_OFFSET)
             if last < record.log_offset if last else self.is_indexed:
                 self.added += record.index_entries()
             self.halves.take(record)
             self.ended |= {ended} if (ended := record.ended_half()) is not None else set()
-            if record.half() is not None:
-                self.newest_half = record.log_offset
         elif (ended := record.ended_half()) is not None and ended < self.end:
             self.reopened.add(ended)
         if record.topic == TIMER_TOPIC:
@@ -171,18 +177,20 @@ class _Edits:
 
     def _of_halves(self) -> dict[bytes, bytes | None]:
         edits: dict[bytes, bytes | None] = {}
-        last, known = self._long(TRANS, LAST_OFFSET), set()
+        last, known, newest = self._long(TRANS, LAST_OFFSET), set(), self.halves.newest
         for entry in self.database.halves() if self.database is not None else ():
             if isinstance(entry, HalfEntry):
                 known.add(entry.log_offset)
                 if entry.log_offset >= self._cut_from or entry.log_offset in self.ended:
                     edits[entry.encode()[0]] = None
-        for place, half in self.halves.halves.items():
-            # A given-up half message has no entry either, and no op record.
-            if place not in known and (place in self.reopened or place > last or not last):
+        unknown = {place: half for place, half in self.halves.halves.items() if place not in known}
+        # A given-up half message has no entry either, and no op record.
+        are_lost = self.entered_from is None and bool(unknown) and self.lost_ends(self.readable, last)
+        for place, half in unknown.items():
+            if are_lost or place in self.reopened or place > last or not last:
                 edits |= dict([half.encode()])
-        if self.newest_half >= 0 and (last >= self._cut_from or self.newest_half > last):
-            edits[LAST_OFFSET] = encode_long(self.newest_half)
+        if newest >= 0 and (last >= self._cut_from or newest > last):
+            edits[LAST_OFFSET] = encode_long(newest)
         elif last and last >= self._cut_from:
             edits[LAST_OFFSET] = encode_long(0)
         return edits

@@ -202,7 +202,7 @@ def test_the_index_ends_at_the_newest_record_with_a_unique_key(
         for one in entries
     ]
     monkeypatch.setattr(build, "walk_records", lambda files: records)
-    monkeypatch.setattr(build, "OpenHalves", lambda: SimpleNamespace(halves={}, take=lambda record: None))
+    monkeypatch.setattr(build, "OpenHalves", lambda: SimpleNamespace(halves={}, newest=-1, take=lambda record: None))
     opened = cast(Any, SimpleNamespace(layout=StoreLayout(Path("/store")), fs=Filesystem()))
     index, halves = build._of_records(opened, build._Old(is_indexed, False, 0))
     ends = {LAST_OFFSET: encode_long(newest[0]), LAST_TIME: encode_long(newest[1])}

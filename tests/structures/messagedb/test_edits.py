@@ -79,7 +79,7 @@ def test_the_index_ends_with_its_last_unique_key_before_the_cut(
 )  # fmt: skip
 def test_the_last_half_message_is_one_before_the_cut(newest: int, last: int, told: int | None) -> None:
     given = edits(longs={TRANS: {LAST_OFFSET: last} if last else {}})
-    given.newest_half = newest
+    given.halves.newest = newest
     assert given.finish() == {**NO_EDITS, TRANS: {} if told is None else {LAST_OFFSET: encode_long(told)}}
 
 

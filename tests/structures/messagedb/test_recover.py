@@ -12,6 +12,7 @@ import pytest
 from store import Change, check, plan_recovery, plan_truncation, staged_store
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
+from store.structures import plan_message_database
 from store.structures.messagedb.database import open_database
 from store.structures.messagedb.keys import (
     INDEX,
@@ -23,9 +24,11 @@ from store.structures.messagedb.keys import (
     HalfEntry,
     encode_long,
 )
+from tests.runs.starts_of_5_5 import start
 from tests.support.five_stores import change_database, fivefive, lose_database
 from tests.support.golden import copy_store
 from tests.support.quickly import one_of
+from tests.support.refstore import COMMAND_55, needs_refstore55
 
 pytest.importorskip("rocksdict")
 HOUR_MS = 1795380323000
@@ -55,6 +58,74 @@ def zero_from(root: Path, position: int) -> None:
     with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(position)
         file.write(bytes(65536 - position))
+
+
+HALVES = [302 * n for n in range(10)]
+"""The log's half messages before 3020; there the ends of the first five begin. The one at 1812 was given up."""
+IN_DOUBT = [1510, 2114, 2416, 2718]
+
+
+def mend(way: str, root: Path) -> None:
+    """Mend a store in one of the ways that bring the database to the log's end."""
+    if way == "rebuild":
+        with staged_store(root) as opened, plan_message_database(opened) as change:
+            change.apply()
+    else:
+        apply(plan_truncation(root) if way == "truncate" else plan_recovery(root))
+
+
+def halves_of(root: Path) -> list[int]:
+    return [place for place, _ in content_of(root)[TRANS]]
+
+
+@pytest.mark.parametrize("way", ["recover", "truncate", "rebuild"])
+def test_half_messages_whose_end_the_log_may_have_lost_are_in_doubt_again(way: str, tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    zero_from(root, 3020)
+    mend(way, root)
+    assert (halves_of(root), content_of(root)["trans lastOffsetPy"]) == (HALVES, 2718)
+
+
+@pytest.mark.parametrize("way", ["recover", "truncate", "rebuild"])
+def test_lost_records_without_an_end_bring_back_no_half_message(way: str, tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    # The half message at 5020 is the newest record.
+    zero_from(root, 5020)
+    mend(way, root)
+    assert halves_of(root) == IN_DOUBT
+
+
+@pytest.mark.parametrize(("lost_from", "places"), [(65536, [*IN_DOUBT, 5020]), (3020, HALVES)])
+def test_without_their_queue_a_lost_half_message_tells_of_lost_ends(
+    lost_from: int, places: list[int], tmp_path: Path
+) -> None:
+    root = copy_of("trans", tmp_path)
+    shutil.rmtree(root / "consumequeue")
+    zero_from(root, lost_from)
+    mend("recover", root)
+    assert halves_of(root) == places
+
+
+# The record at 3192 ends the half message at 0; if it is broken itself, it may have ended the given-up one too.
+@pytest.mark.parametrize(("position", "given_up"), [(3024, []), (3196, [1812])])
+def test_of_readable_ends_only_their_half_messages_are_open_again(
+    position: int, given_up: list[int], tmp_path: Path
+) -> None:
+    root = copy_of("trans", tmp_path)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(position)
+        file.write(bytes(4))
+    mend("recover", root)
+    assert halves_of(root) == sorted([*HALVES[:5], *given_up, *IN_DOUBT])
+
+
+@needs_refstore55
+def test_the_real_broker_keeps_them_in_doubt(tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    zero_from(root, 3020)
+    mend("recover", root)
+    start(COMMAND_55, root, tmp_path / "answers", ["transRocksDBEnable=true", "transWriteOriginTransHalfEnable=false"])
+    assert halves_of(root) == HALVES
 
 
 def apply(change: Change) -> None:
