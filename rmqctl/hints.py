@@ -105,7 +105,6 @@ HINTS = {
     "combined-settings": "name both kinds in combineCQLoadingCQTypes, and default in combineAssignOffsetCQType",
     "combined-database": "leave combineCQPreferCQType at the value of combineAssignOffsetCQType until `rmqctl check` "
     "finds both kinds of queues equal",
-    "newer-database": "start the broker that wrote it, which mends its own database",
     "message-database-broken": "run `rmqctl rebuild message-database`",
     "half-messages-forgotten": "run `rmqctl recover`, which enters them",
     "message-database-behind": "run `rmqctl recover`, which enters them",

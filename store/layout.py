@@ -42,8 +42,9 @@ STORE_NAMES = (
 )
 """Files and folders of a store that a change may touch."""
 OTHER_QUEUES = "batchconsumequeue"
+STORE_TYPE, DOUBLE_WRITE = "storeType", "rocksdbCQDoubleWriteEnable"
 SEPARATE_DATABASE = "useSeparateStorePathForRocksdbCQ"
-QUEUE_SETTINGS = ("storeType", "rocksdbCQDoubleWriteEnable", SEPARATE_DATABASE)
+QUEUE_SETTINGS = (STORE_TYPE, DOUBLE_WRITE, SEPARATE_DATABASE)
 """The settings that decide whether a broker reads queue files or a database of queues, and the database's folder."""
 NAMES_OF_5 = ("abort.bak", "timerwheel", "compaction", EPOCHS, OTHER_QUEUES)
 """Files and folders that only a 5.x broker makes."""
@@ -209,7 +210,7 @@ class StoreLayout:
 
     @property
     def separates_database(self) -> bool | None:
-        """Whether the given setting puts a database of queues into a folder of its own; None if it is not given."""
+        """Whether the given setting puts a database of queues into a folder of its own; None without it."""
         value = dict(self.queue_settings).get(SEPARATE_DATABASE)
         return value if isinstance(value, bool) else None
 

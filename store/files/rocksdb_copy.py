@@ -7,6 +7,7 @@ into a scratch folder; table files never change, so links to them are enough. LO
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from store.errors import BadRequest, DamagedFile, StoreError
 from store.files.filesystem import Filesystem, os_errors
 from store.files.rocksdb_files import has_rocksdb
+from store.files.scratch import Scratch
 
 Families = dict[str, Any]
 """Column families by name, as rocksdict's objects."""
@@ -23,6 +25,7 @@ INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
 Edits = Mapping[str, Mapping[bytes, bytes | None]]
 """New values by key, by column family."""
 _FORMAT_VERSION = 5
+_ANY_CONTENT = "entries"
 _OWN_FILE = "rocksdict-config.json"
 _TRIES = 3
 """A live broker's compaction may replace files while others are copied."""
@@ -63,6 +66,26 @@ def open_copy(folder: Path, scratch: Path, fs: Filesystem, content: str, familie
             if not left:
                 raise
     raise AssertionError
+
+
+def list_families(folder: Path, fs: Filesystem) -> list[str]:
+    """Return the names of a RocksDB's column families.
+
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB can't list them, StoreIOError.
+    """
+    rocksdict = require_binding(folder, _ANY_CONTENT)
+    with Scratch() as scratch, damage_of(folder, _ANY_CONTENT):
+        _copy(folder, scratch.folder / folder.name, fs)
+        return list(rocksdict.Rdict.list_cf(str(scratch.folder / folder.name)))
+
+
+@functools.cache
+def own_version() -> bytes:
+    """Return the OPTIONS of a new database, with RocksDB's version in rocksdict; BadRequest without it."""
+    with Scratch() as scratch:
+        folder = scratch.folder / "new"
+        require_binding(folder, _ANY_CONTENT).Rdict(str(folder)).close()
+        return max(folder.glob("OPTIONS-*")).read_bytes()
 
 
 @contextlib.contextmanager

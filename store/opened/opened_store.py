@@ -176,7 +176,7 @@ class OpenedStore:
         """Yield the module `kind` of each structure in the store that has `function`."""
         config, names = self.config, names_of(self.layout, self.fs)
         in_database = config.starts_database if kind == "start" else config.queues_in_database
-        return rooms_with(names, kind, function, in_database=in_database, told=config.changed_settings())
+        return rooms_with(names, kind, function, in_database=in_database, settings=config.changed_settings())
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
         """Return the broker line's rules for the scan of the log.

@@ -342,9 +342,9 @@ def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
     )
 
 
-def present(names: Names, *, in_database: bool = False, told: Mapping[str, object] = {}) -> Iterator[Structure]:
-    """Return the structures that are present, in the registry's order; the settings `told` show lost ones too."""
-    on = [one for one in STRUCTURES if one.is_switched and any(told.get(name) is True for name in one.settings)]
+def present(names: Names, *, in_database: bool = False, settings: Mapping[str, object] = {}) -> Iterator[Structure]:
+    """Return the structures in the store, in the registry's order; settings that are on show lost ones."""
+    on = [one for one in STRUCTURES if one.is_switched and any(settings.get(name) is True for name in one.settings)]
     return (one for one in STRUCTURES if one in on or is_present(one, names, in_database=in_database))
 
 
@@ -354,10 +354,10 @@ def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bo
 
 
 def rooms_with(
-    names: Names, kind: str, function: str, *, in_database: bool = False, told: Mapping[str, object] = {}
+    names: Names, kind: str, function: str, *, in_database: bool = False, settings: Mapping[str, object] = {}
 ) -> Iterator[ModuleType]:
     """Return the modules of this name, with this function, in the rooms of the store's structures."""
-    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database, told=told))
+    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database, settings=settings))
     return (room for room in found if room is not None and hasattr(room, function))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from store.change.change import Change, PlanReport
-from store.errors import DamagedFile, UnsupportedFormat
+from store.errors import DamagedFile
 from store.files.rocksdb_copy import edit_copy
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
@@ -75,9 +75,6 @@ class _Old:
         with Scratch() as scratch:
             try:
                 database = open_database(folder, scratch.folder, opened.fs)
-                if database.others:
-                    newer = f"a column family {database.others[0]!r}, of a broker newer than 5.5, would be lost"
-                    raise UnsupportedFormat(newer, file=folder, code="newer-database")
                 old.halves = {one.log_offset: one for one in database.halves() if isinstance(one, HalfEntry)}
                 has_timers = SCAN_OFFSET in database.longs[TIMER] or any(True for _ in database.timers())
             except DamagedFile as error:
@@ -104,7 +101,7 @@ class DatabasePlan(PlanReport):
 def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change[DatabasePlan]:
     """Return the Change that replaces the database by a new one, built from the log's records.
 
-    BadRequest without the package rocksdict, UnsupportedFormat for a column family that only a newer broker creates.
+    BadRequest without the package rocksdict.
     """
     assert opened.overlay is not None
     opened.queues.recover()

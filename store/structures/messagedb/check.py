@@ -123,8 +123,6 @@ class _Check:
 
     def of_database(self) -> Iterator[Finding]:
         """Yield the faults of keys, values and families; collect the entries."""
-        for name in self.database.others:
-            yield self._state(0, f"a column family {name!r}, of a broker newer than 5.5")
         delivered_ms = self.database.long(TIMER, TIMELINE) - _DELIVERED_MS
         for entry in self.database.index():
             if isinstance(entry, bytes):
@@ -148,7 +146,8 @@ class _Check:
         end = start
         last = self.database.long(INDEX, LAST_OFFSET)
         is_lost = self.is_indexed and not last
-        indexed = range(END_OF_LOG) if is_lost else range(min(self.index, default=END_OF_LOG), last + 1)
+        indexed = range(min(self.index, default=END_OF_LOG), last + 1)
+        indexed = range(END_OF_LOG) if is_lost else indexed
         opened, next_timer = OpenHalves(), 0
         for step in steps:
             if not isinstance(step, Run) or (horizon is not None and step.start >= horizon):

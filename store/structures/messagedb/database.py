@@ -9,13 +9,13 @@ Source: MessageRocksDBStorage (5.5.0).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_copy import damage_of, open_copy
-from store.files.rocksdb_files import CURRENT, is_rocksdb_file
+from store.files.rocksdb_newer import manifest_of
 from store.layout import StoreLayout
 from store.setting_values import MAX_LONG
 from store.structures.messagedb.keys import (
@@ -25,6 +25,7 @@ from store.structures.messagedb.keys import (
     NAMES,
     TIMER,
     TRANS,
+    VALUE_SIZES,
     HalfEntry,
     IndexEntry,
     TimerEntry,
@@ -38,19 +39,18 @@ from store.structures.messagedb.keys import (
 
 FOLDER = "rocksdbstore"
 CONTENT = "index, timers and half messages"
+_COMPARED = 1000
 T = TypeVar("T")
 
 
 class MessageDatabase:
     """The entries of one message database.
 
-    longs   by family and name, the offsets and times of its progress
-    others  column families that no broker up to 5.5 creates
+    longs  by family and name, the offsets and times of its progress
     """
 
     def __init__(self, families: dict[str, Any], folder: Path) -> None:
         self._families, self._folder = families, folder
-        self.others = sorted(name for name in families if name not in FAMILIES)
         self.longs: dict[str, dict[bytes, int]] = {}
         with damage_of(folder, CONTENT):
             for family, names in NAMES.items():
@@ -110,6 +110,15 @@ class MessageDatabase:
         """Return the half messages in order of log offset; for a malformed entry its key."""
         return self._entries(TRANS, decode_half)
 
+    def odd_sizes(self) -> Iterator[tuple[str, int]]:
+        """Yield family and size of a value that no broker up to 5.5 writes; of first and last entries alone."""
+        with damage_of(self._folder, CONTENT):
+            for family, size in VALUE_SIZES.items():
+                column = self._families[family]
+                ends = islice(column.items(), _COMPARED), islice(column.items(backwards=True), _COMPARED)
+                sizes = {len(value) for key, value in chain(*ends) if key not in NAMES[family]} - {size}
+                yield from ((family, odd) for odd in sorted(sizes))
+
     def _entries(self, family: str, decode: Callable[[bytes, bytes], T | None]) -> Iterator[T | bytes]:
         with damage_of(self._folder, CONTENT):
             for key, value in self._families[family].items():
@@ -129,7 +138,7 @@ def open_database(folder: Path, scratch: Path, fs: Filesystem) -> MessageDatabas
 
 
 def may_hold_entries(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether the database may hold an entry: it has a table file, lost one, or has a WAL that is not empty."""
+    """Return whether the database may hold an entry: it has or lost a table, or its WAL is not empty."""
     folder = layout.root / FOLDER
     files = fs.list_folder(folder) if fs.is_folder(folder) else []
     has_files = any(one.path.suffix == ".sst" or (one.path.suffix == ".log" and one.size > 0) for one in files)
@@ -137,9 +146,6 @@ def may_hold_entries(layout: StoreLayout, fs: Filesystem) -> bool:
 
 
 def _names_a_table(folder: Path, fs: Filesystem) -> bool:
-    """Return whether the MANIFEST in use names a table: it has the table's last key, which is the name of a long."""
-    if not fs.exists(folder / CURRENT):
-        return False
-    manifest = folder / fs.read_file(folder / CURRENT).decode(errors="replace").strip()
-    text = fs.read_file(manifest) if is_rocksdb_file(manifest.name) and fs.exists(manifest) else b""
-    return any(name in text for names in NAMES.values() for name in names)
+    """Return whether the MANIFEST has a table: the last key of one is the name of a long."""
+    manifest = manifest_of(folder, fs)
+    return any(name in manifest for names in NAMES.values() for name in names)

@@ -112,7 +112,7 @@ def has_lost_ends(opened: OpenedStore, readable: OpenHalves, last: int) -> bool:
 
 
 def _op_entries(opened: OpenedStore) -> Iterator[int]:
-    """Yield the log offsets in the queue of op records as it is on the disk, none from an unreadable database."""
+    """Yield the log offsets in the queue of op records on the disk, none from an unreadable database."""
     key = ROCKSDB_OP_TOPIC, 0
     if opened.config.queues_in_database:
         with suppress(BadRequest, DamagedFile), Scratch() as scratch:

@@ -28,6 +28,7 @@ NAMES = {INDEX: (LAST_OFFSET, LAST_TIME), TIMER: (SCAN_OFFSET, TIMELINE), TRANS:
 HOUR_MS = 3_600_000
 KEY, TAGS, UNIQUE = "K", "T", "U"
 _LONG, _TIMER_VALUE, _TRANS_VALUE = struct.Struct(">q"), struct.Struct(">iq"), struct.Struct(">ii")
+VALUE_SIZES = {INDEX: _LONG.size, TIMER: _TIMER_VALUE.size, TRANS: _TRANS_VALUE.size}
 _MARK = "@"
 _INDEX_TEXT = re.compile(r"@(?P<topic>.+?)@(?:(?P<kind>[KT])@(?P<text>.+)|U)@(?P<unique>[^@]+)@", re.DOTALL)
 

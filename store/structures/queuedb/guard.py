@@ -8,8 +8,7 @@ from store.config import StoreConfig
 from store.errors import BadRequest, UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, queue_database
-from store.layout import StoreLayout
-from store.structures.queuedb.infer import DOUBLE_WRITE, STORE_TYPE
+from store.layout import DOUBLE_WRITE, STORE_TYPE, StoreLayout
 from store.structures.queuedb.owner import Owner, find_owner
 
 _OF_OWNER = {

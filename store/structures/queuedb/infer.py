@@ -7,10 +7,7 @@ from collections.abc import Collection, Iterator
 from store.config import NAMED_QUEUES, ROCKSDB_STORE
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
-from store.layout import StoreLayout
-
-STORE_TYPE, DOUBLE_WRITE = "storeType", "rocksdbCQDoubleWriteEnable"
-"""The settings that tell which queues are the broker's."""
+from store.layout import DOUBLE_WRITE, STORE_TYPE, StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem, given: Collection[str] = ()) -> dict[str, object]:

@@ -37,10 +37,9 @@ from store.formats.derived import is_of_record, units_of
 from store.formats.message import LOG_OFFSET_AT
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import shares_records
-from store.layout import OTHER_QUEUES, StoreLayout
+from store.layout import DOUBLE_WRITE, OTHER_QUEUES, STORE_TYPE, StoreLayout
 from store.structures.checkpoint.files import read_page
 from store.structures.queuedb.database import QueueDatabase, QueueKey, open_database
-from store.structures.queuedb.infer import DOUBLE_WRITE, STORE_TYPE
 
 
 class Owner(Enum):

@@ -198,8 +198,8 @@ class _Check:
 
     def _rooms(self) -> list[ModuleType]:
         """Import the check of each structure that the store's files or settings show."""
-        told = {} if self.files.holds_log_alone else self.options.config.changed_settings()
-        return list(rooms_with(Names.of_files(self.files), "check", "check", told=told))
+        settings = {} if self.files.holds_log_alone else self.options.config.changed_settings()
+        return list(rooms_with(Names.of_files(self.files), "check", "check", settings=settings))
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield findings on structures of newer brokers, and on attributes that 5.3 refuses."""

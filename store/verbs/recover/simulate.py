@@ -156,7 +156,7 @@ def _odd_by_blank(opened: OpenedStore, found: FoundStore, start: SimulatedStart)
 def _of_rooms(opened: OpenedStore, kind: str, *known: object) -> Iterator[Trap]:
     """Yield the `blockers` or `traps` of each structure that is present and that the line supports."""
     names, in_database = names_of(opened.layout, opened.fs), opened.config.starts_database
-    for one in present(names, in_database=in_database, told=opened.config.changed_settings()):
+    for one in present(names, in_database=in_database, settings=opened.config.changed_settings()):
         room = one.furniture("start") if opened.line.name in one.lines else None
         yield from getattr(room, kind, lambda *known: ())(*known)
 

@@ -38,7 +38,7 @@ from store.files.store_reader import StoreReader
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Run
 from store.formats.topics import LIGHT_PLACEHOLDERS, shares_records
-from store.layout import OWN_FOLDER, StoreLayout
+from store.layout import OWN_FOLDER, SEPARATE_DATABASE, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
 from store.structures.consumequeue.lost_ends import describe_lost_end
@@ -214,7 +214,7 @@ def describe_queue_files(config: StoreConfig) -> list[str]:
         return []
     size = config.mapped_file_size_consume_queue
     settings = f"storeType=default and mappedFileSizeConsumeQueue={size}"
-    separate = " and useSeparateStorePathForRocksdbCQ=true" if config.use_separate_store_path_for_rocksdb_cq else ""
+    separate = f" and {SEPARATE_DATABASE}=true" if config.changed_settings().get(SEPARATE_DATABASE) else ""
     rebuild = f"for storeType={config.store_type}{separate} rebuild its queues with this setting first"
     reason = "a broker that creates the database itself may leave older messages without entries"
     return [

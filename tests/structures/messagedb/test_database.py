@@ -133,8 +133,3 @@ def test_malformed_entries_and_names_without_a_long_are_given_as_their_keys() ->
     index.entries |= {LAST_TIME: b"short", b"~": b""}
     index.entries = dict(sorted(index.entries.items()))
     assert list(database.index()) == [ENTRIES[0], LAST_TIME, b"~"]
-
-
-def test_families_of_no_broker_are_named_in_order() -> None:
-    families = dict.fromkeys((*FAMILIES, "b", "a", "c"), Family({}))
-    assert MessageDatabase(families, Path("folder")).others == ["a", "b", "c"]
