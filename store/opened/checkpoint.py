@@ -42,6 +42,8 @@ class StoreCheckpoint:
         self.index_ms = page.index_ms
         self.logics_log_offset = page.logics_log_offset
         """5.5: the log offset of the newest flushed queue entry's record."""
+        self.master_flushed_offset = page.master_flushed_offset
+        """5.x: the log offset up to which the master of a replica had flushed its log."""
         self.confirm_log_offset = page.confirm_log_offset
         """5.x: the log offset of the last recovery's last record; with a controller, the end that all replicas have."""
         self.file_size = file_size
@@ -67,6 +69,7 @@ class StoreCheckpoint:
             physic_ms=self.physic_ms,
             logics_ms=self.logics_ms,
             index_ms=self.index_ms,
+            master_flushed_offset=self.master_flushed_offset,
             confirm_log_offset=self.confirm_log_offset,
             logics_log_offset=self.logics_log_offset,
         )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from store.change.change import Change, PlanReport
-from store.errors import DamagedRecord
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.structures.commitlog.start import starting_segment
 from store.structures.registry import CHECKPOINT
 from store.verbs.recover.lost_queues import newest_time_ms
+from store.verbs.recover.plan import begins_record
 from store.verbs.recover.walk import Progress, walk
 
 
@@ -48,7 +48,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         index_ms=min(opened.index.flushed_until_ms, log_ms),
         master_flushed_offset=min(before.master_flushed_offset, log_end),
         confirm_log_offset=min(before.confirm_log_offset, log_end),
-        logics_log_offset=before.logics_log_offset if _begins_record(opened, before.logics_log_offset) else 0,
+        logics_log_offset=before.logics_log_offset if begins_record(opened, before.logics_log_offset) else 0,
     ).mended
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
@@ -60,11 +60,3 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
         change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
     return change
-
-
-def _begins_record(opened: OpenedStore, log_offset: int) -> bool:
-    """Return whether a record begins at a log offset above 0, and before the log's end."""
-    try:
-        return log_offset > 0 and opened.log.lookup(log_offset) is not None
-    except DamagedRecord:
-        return False

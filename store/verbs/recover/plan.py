@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import AnyChange, Change, PlanReport, R
-from store.errors import UncleanStore
+from store.errors import DamagedRecord, StoreIOError, UncleanStore
 from store.files.mapped_file import MappedFile
 from store.formats.topics import SCHEDULE_TOPIC
 from store.formats.wording import amount
@@ -35,6 +35,7 @@ from store.verbs.recover.consumed import lowered_offsets
 from store.verbs.recover.differences import Difference
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import Losses, LossReport, LostCounts
+from store.verbs.recover.lost_queues import newest_time_ms
 from store.verbs.recover.recover import RecoveryReport, recover_store
 from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.stray_units import find_stray_units
@@ -325,6 +326,7 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
     if not as_broker:
+        bound_offsets(opened, found.log_end)
         # Rebuilt files are fuller or emptier than lost ones.
         opened.checkpoint.index_ms = min(opened.checkpoint.index_ms, opened.index.flushed_until_ms)
 
@@ -339,11 +341,28 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end:
     """Lower the checkpoint's promises to the last record, the log's end and the full index files."""
     page, last = opened.checkpoint, last_store_timestamp_ms
     page.confirm_log_offset = min(page.confirm_log_offset, log_end)
-    page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
+    # The last record may be in no queue, such as a rolled-back one.
+    queued_ms = last if opened.config.queues_in_database else newest_time_ms(opened)
+    page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, queued_ms, last)
     page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)
-    if page.logics_log_offset >= log_end:
+    bound_offsets(opened, log_end)
+
+
+def bound_offsets(opened: OpenedStore, log_end: int) -> None:
+    """Lower the checkpoint's log offsets that the log does not have."""
+    page = opened.checkpoint
+    page.master_flushed_offset = min(page.master_flushed_offset, log_end)
+    if not (page.logics_log_offset < log_end and begins_record(opened, page.logics_log_offset)):
         # If it is 0, 5.5 uses the time of the units.
         page.logics_log_offset = 0
+
+
+def begins_record(opened: OpenedStore, log_offset: int) -> bool:
+    """Return whether a record begins at a log offset above 0."""
+    try:
+        return log_offset > 0 and opened.log.lookup(log_offset) is not None
+    except (DamagedRecord, StoreIOError):
+        return False
 
 
 def add_checkpoint(opened: OpenedStore, change: AnyChange) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import store.verbs.recover.plan as recover_plan
 from store import open_store
 from store.errors import NotAStore
 from store.formats.columns import DamageReason
@@ -183,23 +184,32 @@ def test_units_alone_are_no_loss(report: LossReport, is_empty: bool) -> None:
     ("confirm", "times", "units", "expected"),
     [
         (99, (1, 1, 1), 99, (99, (1, 1, 1), 99)),
-        (100, (500, 500, 300), 100, (100, (500, 500, 300), 0)),
-        (101, (501, 501, 301), 101, (100, (500, 500, 300), 0)),
+        (99, (1, 1, 1), 98, (99, (1, 1, 1), 0)),
+        (100, (500, 400, 300), 100, (100, (500, 400, 300), 0)),
+        (101, (501, 401, 301), 101, (100, (500, 400, 300), 0)),
         (0, (0, 0, 0), 0, (0, (0, 0, 0), 0)),
     ],
 )
-def test_a_checkpoint_is_lowered_to_the_last_record_the_logs_end_and_the_full_index_files(
-    confirm: int, times: tuple[int, int, int], units: int, expected: Any
+def test_a_checkpoint_is_lowered_to_last_record_newest_entry_log_end_and_full_index_files(
+    confirm: int, times: tuple[int, int, int], units: int, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("confirm_log_offset", "physic_ms", "logics_ms", "index_ms", "logics_log_offset")
-    page = SimpleNamespace(**dict(zip(names, (confirm, *times, units), strict=True)))
-    opened: Any = SimpleNamespace(checkpoint=page, index=SimpleNamespace(flushed_until_ms=300))
+    page = SimpleNamespace(**dict(zip(names, (confirm, *times, units), strict=True)), master_flushed_offset=confirm)
+    opened = _with_newest_entry(monkeypatch, 400, checkpoint=page, index=SimpleNamespace(flushed_until_ms=300))
     lower_checkpoint(opened, 500, 100)
     assert (
         page.confirm_log_offset,
         (page.physic_ms, page.logics_ms, page.index_ms),
         page.logics_log_offset,
     ) == expected
+    assert page.master_flushed_offset == page.confirm_log_offset
+
+
+def _with_newest_entry(monkeypatch: pytest.MonkeyPatch, time_ms: int, **parts: Any) -> Any:
+    """Return an opened store whose newest queue entry has a time; a record begins at each odd log offset."""
+    monkeypatch.setattr(recover_plan, "newest_time_ms", lambda opened: time_ms)
+    log = SimpleNamespace(lookup=lambda at: at if at % 2 else None)
+    return SimpleNamespace(**{"log": log, "config": SimpleNamespace(queues_in_database=False), **parts})
 
 
 def test_progress_is_told_of_each_run_up_to_the_last_byte_of_the_log(tmp_path: Path) -> None:
@@ -264,16 +274,19 @@ def test_the_last_record_is_noted_as_confirmed_as_5_3_does_without_a_controller(
     ],
 )
 def test_a_recovery_promises_the_ends_of_records_queues_and_index(
-    changed: dict[str, Any], times: tuple[int, int, int]
+    changed: dict[str, Any], times: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: dict[str, Any] = {
         "last_ms": 100, "lost": 0, "is_whole": True, "segments": ["one"], "queues_ms": 0, "index_ms": 1000,
         "as_broker": False, "empty_last": None, **changed,
     }  # fmt: skip
     page = SimpleNamespace(
-        physic_ms=100, logics_ms=80, index_ms=60, confirm_log_offset=0, logics_log_offset=0, is_whole=told["is_whole"]
-    )
-    opened: Any = SimpleNamespace(
+        physic_ms=100, logics_ms=80, index_ms=60, confirm_log_offset=0, logics_log_offset=0, master_flushed_offset=0,
+        is_whole=told["is_whole"],
+    )  # fmt: skip
+    opened = _with_newest_entry(
+        monkeypatch,
+        1000,
         log=SimpleNamespace(segments=SimpleNamespace(files=told["segments"], empty_last=told["empty_last"])),
         line=SimpleNamespace(marks_process=False),
         checkpoint=page,

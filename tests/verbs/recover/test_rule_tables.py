@@ -119,7 +119,8 @@ def test_the_last_queued_record_is_that_of_the_newest_unit(queues: list[Any], la
 def test_a_checkpoint_is_lowered_to_what_the_files_hold(over: int) -> None:
     before = CheckpointPage(physic_ms=50 + over, logics_ms=50 - over, index_ms=30 + over, confirm_log_offset=900 + over)
     checkpoint = StoreCheckpoint(Path("checkpoint"), Filesystem(), before, None)
-    opened: Any = SimpleNamespace(checkpoint=checkpoint, index=SimpleNamespace(flushed_until_ms=30))
+    config = SimpleNamespace(queues_in_database=True)
+    opened: Any = SimpleNamespace(checkpoint=checkpoint, index=SimpleNamespace(flushed_until_ms=30), config=config)
     lower_checkpoint(opened, 50, 900)
     page = checkpoint.page
     assert (page.physic_ms, page.logics_ms) == (min(50, 50 + over), min(50, 50 - over))
