@@ -250,7 +250,7 @@ class StoreConfig:
     @property
     def has_named_queues_in_database(self) -> bool:
         """Whether, of queues written twice, the light queues are in the RocksDB alone."""
-        return self.combine_cq_use_rocksdb_for_lmq
+        return self.combine_cq_use_rocksdb_for_lmq and bool(self.rocksdb_cq_double_write_enable)
 
     @property
     def queues_in_database(self) -> bool:

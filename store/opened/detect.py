@@ -91,6 +91,12 @@ def finds_light(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
     return "enableMultiDispatch" not in settings and not any(room.may_hold_light(layout, fs) for room in rooms)
 
 
+def holds_light(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> bool:
+    """Return whether a database beside queue files has the light queues, and there are no files of them."""
+    rooms = rooms_with(names_of(layout, fs), "infer", "may_hold_light")
+    return config.has_named_queues_in_database and any(room.may_hold_light(layout, fs) for room in rooms)
+
+
 def lacks_light_files(layout: StoreLayout, line: BrokerLine, fs: Filesystem) -> bool:
     """Return whether queues have files, and none that shares records: 5.x may have written none.
 

@@ -33,6 +33,7 @@ from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.multi_dispatch import has_light_files
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.findings import EMPTY_SEGMENT, WRONG_SIZE
@@ -73,8 +74,8 @@ class OpenedStore:
 
     @property
     def has_light_units(self) -> bool:
-        """Whether records may have units in light queues."""
-        return self.config.enable_multi_dispatch or self.finds_light
+        """Whether records may have units in the files of light queues."""
+        return has_light_files(self.config) or self.finds_light
 
     @classmethod
     def load(
@@ -175,7 +176,8 @@ class OpenedStore:
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
         """Yield the module `kind` of each structure in the store that has `function`."""
         config, names = self.config, names_of(self.layout, self.fs)
-        in_database = config.starts_database if kind == "start" else config.queues_in_database
+        expects = kind == "start" or config.has_named_queues_in_database
+        in_database = config.starts_database if expects else config.queues_in_database
         return rooms_with(names, kind, function, in_database=in_database, settings=config.changed_settings())
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:

@@ -37,6 +37,7 @@ from store.opened.detect import (
     detect_line,
     find_other_queues,
     finds_light,
+    holds_light,
     infer_settings,
     lacks_light_files,
     newer_structures,
@@ -341,7 +342,7 @@ class _Look:
             expected = ExpectedQueues(
                 config.mapped_file_size_consume_queue,
                 find_other_queues(self.layout, config, self.fs).topics,
-                config.enable_multi_dispatch or of_records,
+                (config.enable_multi_dispatch and not holds_light(self.layout, config, self.fs)) or of_records,
                 of_records and lacks_light_files(self.layout, info.line, self.fs),
             )
             parts += find_lost_parts(self.reader, segments, info.queues, stop, expected)

@@ -85,9 +85,9 @@ def lose_database(root: Path) -> None:
     (root / "config" / "topics.json").write_text(f'{{"topicConfigTable":{{"{name}":{topic}}}}}')
 
 
-def change_database(root: Path, edits: dict[str, dict[bytes, bytes | None]]) -> None:
-    """Set keys of the message database to other values, by family; None deletes a key."""
-    folder, edited = root / "rocksdbstore", root.parent / "edited"
+def change_database(root: Path, edits: dict[str, dict[bytes, bytes | None]], database: str = "rocksdbstore") -> None:
+    """Set keys of a database to other values, by family; None deletes a key."""
+    folder, edited = root / database, root.parent / "edited"
     edit_copy(folder, edited, Filesystem(), "entries", edits)
     # Tables that did not change are links.
     whole = shutil.copytree(edited, root.parent / "whole")

@@ -25,7 +25,7 @@ from store.layout import StoreLayout, is_topic_folder_name
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.structures.consumequeue.lost_ends import may_continue_at
-from store.structures.consumequeue.multi_dispatch import LightPart, find_light_parts
+from store.structures.consumequeue.multi_dispatch import LightPart, find_light_parts, has_light_files
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
 from store.structures.consumequeue.out_of_order import OutOfOrder
@@ -256,13 +256,13 @@ class ConsumeQueueStore(QueueSet):
                 self.unusable_topics.append(topic)
 
     def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
-        """Return the parts of these records in light queues; an empty list if enableMultiDispatch is off.
+        """Return the parts of these records in files of light queues; empty if the settings give none.
 
         always  ignores the settings, as `finds_light` does: the record's properties list the light queues that its
                 broker wrote to
         """
         always = always or self.finds_light
-        if not self._config.enable_multi_dispatch and not always:
+        if not has_light_files(self._config) and not always:
             return []
         parts, faults, _ = find_light_parts(run, rows, None if always else self._config)
         self.light_faults = [*self.light_faults, *faults][-100:]

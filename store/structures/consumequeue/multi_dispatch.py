@@ -52,6 +52,11 @@ class LightParts(NamedTuple):
     unmatched: list[int]
 
 
+def has_light_files(config: StoreConfig) -> bool:
+    """Return whether the settings give light queues files, and not entries in a database alone."""
+    return config.enable_multi_dispatch and not config.has_named_queues_in_database
+
+
 def find_light_parts(run: Run, rows: Int64Array, config: StoreConfig | None = None) -> LightParts:
     """Find the light queues of these records, in the log's order.
 

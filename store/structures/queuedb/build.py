@@ -36,7 +36,8 @@ def builder(
     source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
 ) -> RocksdbQueues | None:
     """Return the builder of the RocksDB, also of a lost one or one beside files; None without one."""
-    is_there = config.queues_in_database or has_queue_database(source, fs)
+    is_expected = config.queues_in_database or config.has_named_queues_in_database
+    is_there = is_expected or has_queue_database(source, fs)
     return RocksdbQueues(source, staging, config, scope, fs) if is_there else None
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from store.config import NAMED_QUEUES_REFUSED, ROCKSDB_STORE, StoreConfig
 from store.errors import DamagedFile
+from store.layout import DOUBLE_WRITE
 from store.structures.commitlog.start import Rule
 
 IN_FILES, IN_DATABASE = "default", ROCKSDB_STORE.lower()
@@ -32,7 +33,7 @@ def settings_fault(config: StoreConfig) -> str:
     loaded = {name.strip().lower() for name in config.combine_cq_loading_cq_types.split(";")} & {IN_FILES, IN_DATABASE}
     assigned = config.combine_assign_offset_cq_type.lower()
     read = config.combine_cq_prefer_cq_type.lower()
-    named = config.has_named_queues_in_database
+    named = _has_named_queues(config)
     rules = (
         (bool(loaded), "CombineConsumeQueueStore loadingCQTypes is empty"),
         (assigned in loaded, "CombineConsumeQueue chooseAssignOffsetStore fail"),
@@ -41,6 +42,11 @@ def settings_fault(config: StoreConfig) -> str:
         (not named or assigned == IN_FILES, "CombineConsumeQueueStore maybe incorrect config"),
     )
     return next((f"IllegalArgumentException: {text}" for holds, text in rules if not holds), "")
+
+
+def _has_named_queues(config: StoreConfig) -> bool:
+    """Return whether named queues are in the database alone, as these queues are written twice."""
+    return config.with_settings({DOUBLE_WRITE: True}).has_named_queues_in_database
 
 
 class Kinds(NamedTuple):
@@ -71,7 +77,7 @@ def rule_of_both(config: StoreConfig, files: Rule, files_end: int, database_end:
         within = {IN_FILES: files.matches(log_offset, time_ms), IN_DATABASE: log_offset <= database_end}
         if not within[kinds.assigned] or within[kinds.other] or other_end <= 0:
             return within[kinds.assigned]
-        if kinds.other == IN_DATABASE and config.has_named_queues_in_database:
+        if kinds.other == IN_DATABASE and _has_named_queues(config):
             return False
         left -= 1
         if left < 0 and kinds.read != kinds.assigned:

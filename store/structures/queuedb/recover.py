@@ -50,15 +50,16 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
     """Rebuild the RocksDB if it may differ from the recovered log; return the actions.
 
     No actions if recovery has already recovered the database instead of queue files. A RocksDB that a broker does not
-    write any more is rebuilt only if it reaches past a truncated log. DamagedFile for a log with damage before its end.
-    BadRequest without the package rocksdict.
+    write any more is rebuilt only if it reaches past a truncated log. A lost one is rebuilt if it alone has the light
+    queues. DamagedFile for a log with damage before its end. BadRequest without the package rocksdict.
     """
     is_cut = found.mode == "truncate"
     is_recovered = opened.config.queues_in_database and not is_cut
-    if is_recovered or not has_queue_database(opened.layout, opened.fs):
+    is_there = has_queue_database(opened.layout, opened.fs)
+    if is_recovered or not (is_there or opened.config.has_named_queues_in_database):
         return []
     is_left = opened.config.rocksdb_cq_double_write_enable is False
-    if found.mode != "abnormal" or is_left:
+    if is_there and (found.mode != "abnormal" or is_left):
         queue_end = found.log_end if is_cut else max(opened.queues.built_to, 0)
         if _reaches(opened, queue_end, is_left=is_left):
             return []
@@ -75,7 +76,7 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
         raise damage_in_front(opened.layout, end.describe(), end.log_end, found.log_end)
     place = opened.layout.root / queue_database(staging, opened.fs).name
     staged = {place / path.name: path for path in files_of(staging, opened.fs)}
-    return replace_files(files_of(opened.layout, opened.fs), staged)
+    return replace_files(files_of(opened.layout, opened.fs) if is_there else [], staged)
 
 
 def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int) -> DamagedFile:

@@ -17,6 +17,7 @@ CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore, CombineC
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,8 +30,9 @@ from store.files.rocksdb_files import CURRENT, has_rocksdb, queue_database
 from store.files.scratch import Scratch
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.queue_unit import BatchUnit
-from store.formats.run import Int64Array, Run
-from store.formats.sets import distinct
+from store.formats.run import Int64Array, Run, Stretch
+from store.formats.sets import distinct, is_in
+from store.formats.topics import shares_records
 from store.structures.commitlog.scan import Segment
 from store.structures.commitlog.start import (
     Rule,
@@ -46,6 +48,7 @@ from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.queuedb.combined import IN_DATABASE, IN_FILES, UNREADABLE, Kinds, rule_of_both, settings_fault
 from store.structures.queuedb.database import QueueDatabase, first_offset, open_database
 from store.structures.queuedb.keys import Place
+from store.structures.queuedb.units import UnitMaker
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from store.verbs.recover.lost import QueueUnits
     from store.verbs.recover.recover import RecoveryReport
 
+NO_OFFSETS = np.zeros(0, np.int64)
 REFUSAL = "IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible config."
 
 
@@ -132,6 +136,21 @@ def reach_beside(opened: OpenedStore, found: RecoveryReport, scratch: Path) -> R
             )
             raise DamagedFile(f"{told}: {detail}", code="combined-database")
     return reach
+
+
+def unseen_light(opened: OpenedStore, log: Stretch) -> dict[QueueKey, int]:
+    """Count the messages of a stretch that light queues lack, if the database alone has these queues."""
+    if not (_is_combined(opened) and opened.config.has_named_queues_in_database):
+        return {}
+    unseen: Counter[QueueKey] = Counter()
+    with contextlib.suppress(BadRequest, DamagedFile), Scratch() as scratch:
+        database, maker = _open(opened, scratch.folder), UnitMaker(opened.config.delay_levels_ms)
+        for run in opened.runs(*log):
+            for queue, units in maker.units_of(run).parts:
+                if shares_records(queue[0]):
+                    known = database.units(queue)["log_offset"] if database is not None else NO_OFFSETS
+                    unseen[queue] += int((~is_in(units["log_offset"], known)).sum())
+    return dict(+unseen)
 
 
 def _is_combined(opened: OpenedStore) -> bool:

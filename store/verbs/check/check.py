@@ -36,7 +36,7 @@ from store.opened.delays import (
     levels_of,
     read_delays,
 )
-from store.opened.detect import detect_line, finds_light, lacks_light_files, make_layout, newer_structures
+from store.opened.detect import detect_line, finds_light, holds_light, lacks_light_files, make_layout, newer_structures
 from store.opened.sizes import SEGMENT_SIZE
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset, had_records
@@ -146,7 +146,8 @@ class _Check:
         self.settings = {**self._delays(fs), **options.settings}
         has_light = any(one.shares_records for one in present(names_of(layout, fs)))
         of_records = finds_light(layout, options.settings, fs)
-        self.shares_records = options.config.enable_multi_dispatch or has_light or of_records
+        is_named = options.config.enable_multi_dispatch and not holds_light(layout, options.config, fs)
+        self.shares_records = is_named or has_light or of_records
         self.store = CheckedStore(
             files,
             layout,

@@ -111,6 +111,7 @@ def _database(
 
     None without one.
     """
-    rooms = rooms_with(names_of(source, fs), "build", "builder", in_database=config.queues_in_database)
+    is_expected = config.queues_in_database or config.has_named_queues_in_database
+    rooms = rooms_with(names_of(source, fs), "build", "builder", in_database=is_expected)
     built = (room.builder(source, staging, config, scope, fs) for room in rooms)
     return next((one for one in built if one is not None), None)

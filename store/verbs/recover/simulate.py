@@ -239,7 +239,10 @@ def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, 
     finish_start(opened, found)
     confirm = confirm_offset(opened)
     end = found.log_end if confirm is None else min(confirm, found.log_end)
-    return unseen_messages(opened, Stretch(first, end))
+    unseen = unseen_messages(opened, Stretch(first, end))
+    for room in opened.rooms_with("start", "unseen_light"):
+        unseen |= room.unseen_light(opened, Stretch(first, min(found.entered_from, end)))
+    return unseen
 
 
 # Faults that prevent a broker's start.

@@ -91,7 +91,9 @@ def test_a_database_is_built_again_unless_it_reaches_the_queues_or_after_a_cut_t
 
     monkeypatch.setattr(recover, "has_queue_database", lambda layout, fs: has_database)
     monkeypatch.setattr(recover, "_reaches", reaches)
-    config = SimpleNamespace(queues_in_database=in_database, rocksdb_cq_double_write_enable=is_written)
+    config = SimpleNamespace(
+        queues_in_database=in_database, rocksdb_cq_double_write_enable=is_written, has_named_queues_in_database=False
+    )
     queues = SimpleNamespace(built_to=built_to)
     opened: Any = SimpleNamespace(config=config, queues=queues, layout=None, fs=None, overlay=None)
     found: Any = SimpleNamespace(mode=mode, log_end=90)
