@@ -69,6 +69,8 @@ def _verdict(info: StoreInfo) -> str:
     amount = "which holds the log alone" if info.holds_log_alone else "its queues can't be read"
     if info.are_queues_read:
         amount = f"{count(info.message_count, 'message')} in the queues of {count(info.topic_count, 'topic')}"
+        if info.unflushed_count:
+            amount += f", and {info.unflushed_count} of the newest segment with no entry on the disk yet"
     missing = f"nothing that {info.line} knows is missing" if info.newer_files else "nothing is missing"
     problems = count(len(info.problems), "problem") if info.problems else missing
     return f"a {info.kind}, {amount}; {problems}"

@@ -107,6 +107,8 @@ class StoreInfo:
     problems: list[Problem] = field(default_factory=list)
     is_walked: bool = False
     """Whether the log was read for lost parts of queues and index."""
+    unflushed_count: int = 0
+    """Records of the newest segment without an entry on the disk, if a broker keeps newer entries in memory."""
     are_queues_read: bool = False
     """Whether the queues could be read; those in a database need the package rocksdict."""
     holds_log_alone: bool = False
@@ -196,6 +198,8 @@ class _Look:
         for step in (self._look_at_abort, self._look_at_index, self._look_at_config):
             with self._noting():
                 step()
+        if (info.has_database or self._config.queues_in_database) and (info.abort_ms >= 0 or info.holder is not None):
+            info.unflushed_count = info.log.unqueued_count
         lost: list[Problem] = []
         with self._noting():
             lost = list(self._lost_parts(segments))

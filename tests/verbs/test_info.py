@@ -23,6 +23,7 @@ from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import IndexHeader
 from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
+from store.layout import StoreLayout
 from store.opened.detect import make_layout
 from store.structures.commitlog.scan import Step
 from store.structures.registry import WHOLLY_UNREADABLE, Present
@@ -32,8 +33,8 @@ from store.verbs.lost_parts import Problem
 from store.verbs.queue_ends import QueueEnd
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
-from tests.support.five_stores import copy_of_five
-from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, golden
+from tests.support.five_stores import copy_of_five, five, fivefive
+from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, copy_store, golden
 from tests.support.logs import record
 from tests.support.missing_parts import LOST
 from tests.support.processes import next_line, running
@@ -555,3 +556,26 @@ def test_a_log_that_begins_with_damage_has_no_first_time(tmp_path: Path) -> None
         segment.write(b"damaged!")
     found = rmqctl("-f", "json", "info", store=root).json
     assert (found["first_ms"], found["min_log_offset"]) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "told"),
+    [
+        ("rocksdb", 182, "; nothing is missing"),
+        ("rocksdb-aborted", 127, ", and 56 of the newest segment with no entry on the disk yet; 2 problems"),
+    ],
+)
+def test_entries_in_the_memory_of_a_killed_broker_are_not_taken_for_none(name: str, count: int, told: str) -> None:
+    pytest.importorskip("rocksdict")
+    verdict = rmqctl("info", store=five(name) / "store").out.split("\n")[0]
+    assert verdict == f"a 5.3 store, {count} messages in the queues of 5 topics{told}"
+
+
+def test_without_their_database_the_settings_tell_that_entries_may_be_in_memory(tmp_path: Path) -> None:
+    root = copy_store(fivefive("rocksdbcq-separate") / "store", tmp_path / "store")
+    shutil.rmtree(root / "consumequeue_rocksdb")
+    settings = {"storeType": "defaultRocksDB", "useSeparateStorePathForRocksdbCQ": "true"}
+    counts = [look_at_store(StoreLayout(root), settings, Filesystem()).unflushed_count]
+    (root / "abort").touch()
+    counts.append(look_at_store(StoreLayout(root), settings, Filesystem()).unflushed_count)
+    assert counts == [0, 29]
