@@ -32,6 +32,7 @@ from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
+from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE
 from store.layout import StoreLayout
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
@@ -55,6 +56,7 @@ STORES = {
 }
 """The settings of the broker that wrote each."""
 LIMIT_S = 20
+INDEX_COUNT_AT = HEADER_SIZE - 4
 SEGMENT_SIZE = 65536
 TOLD = {
     "mappedFileSizeCommitLog": SEGMENT_SIZE,
@@ -131,8 +133,20 @@ def files_recovered_otherwise(real: Path, ours: Path, settings: dict[str, str]) 
         change, _ = recover(ours, settings={**TOLD, **settings}, compat="5.5", as_broker=True)
     except StoreError as error:
         return [f"as broker: refused: {error}"]
+    for root in (real, ours):
+        close_index(root)
     differing = differing_files(real, ours, int(change.report.log_end), SEGMENT_SIZE)
     return [f"as broker: {len(differing)} files differ: {differing[:4]}"] if differing else []
+
+
+def close_index(root: Path) -> None:
+    """Give each index file without entries the count that a stop writes; a start leaves it as it is."""
+    for path in (root / "index").glob("*"):
+        with path.open("r+b") as file:
+            file.seek(INDEX_COUNT_AT)
+            if file.read(4) == bytes(4):
+                file.seek(INDEX_COUNT_AT)
+                file.write(FIRST_INDEX_COUNT.to_bytes(4, "big"))
 
 
 def keys_of(root: Path) -> set[object]:
