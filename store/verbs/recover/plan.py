@@ -143,6 +143,8 @@ def plan_by_rules(
         found = recover_by_rebuild(opened, rebuild)
     else:
         found = recover_store(opened, rules, progress)
+    # Before a database beside the queues is staged too.
+    rebuilt = _rebuilt_actions(opened) if found.is_rebuilt else []
     database = follow_log_end(opened, found)
     # The engine that built plain queues in place of this process has their ends.
     is_known = opened.config.queues_in_database == found.is_rebuilt
@@ -156,11 +158,11 @@ def plan_by_rules(
     if rules.every_unit and not (found.is_rebuilt or opened.config.queues_in_database):
         change.damaged = find_stray_units(opened, found.log_end)
     if found.is_rebuilt:
-        change.actions += _rebuilt_actions(opened, change)
+        change.actions += rebuilt
     else:
         is_index_cut = Difference.INDEX_PAST_END in found.differences
         add_derived(opened, change, why_index=INDEX_PAST_END if is_index_cut else NOT_FLUSHED)
-        change.actions += database
+    change.actions += database
     if lowered is not None:
         lowered.add_to(change)
     _require_delays(opened, change, as_broker=rules.as_broker)
@@ -178,12 +180,13 @@ def _require_delays(opened: OpenedStore, change: AnyChange, *, as_broker: bool) 
         change.remarks += describe_assumed_delays(opened.layout, opened.config, opened.fs, levels)
 
 
-def _rebuilt_actions(opened: OpenedStore, change: AnyChange) -> list[Action]:
+def _rebuilt_actions(opened: OpenedStore) -> list[Action]:
+    """Return the actions that publish the queues and index of a rebuild."""
     from store.verbs.rebuild.publish import publish_actions
     from store.verbs.rebuild.scope import RebuildScope
 
-    assert change.staging is not None
-    return publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
+    assert opened.overlay is not None
+    return publish_actions(opened.layout.root, opened.overlay.folder, RebuildScope(), opened.fs)
 
 
 def _close(opened: OpenedStore, change: Change[R]) -> Change[R]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from store import Change, check, plan_recovery, plan_truncation, staged_store
+from store import Change, check, plan_rebuild, plan_recovery, plan_truncation, staged_store
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.structures import plan_message_database
@@ -58,6 +58,19 @@ def zero_from(root: Path, position: int) -> None:
     with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(position)
         file.write(bytes(65536 - position))
+
+
+def test_beside_rebuilt_queues_in_a_database_its_own_files_alone_take_its_place(tmp_path: Path) -> None:
+    root = copy_of("index", tmp_path)
+    with plan_rebuild(root, settings={"storeType": "defaultRocksDB"}) as rebuilding:
+        rebuilding.apply()
+    before = content_of(root)
+    change_database(root, {INDEX: {LAST_OFFSET: encode_long(166)}})
+    (root / "abort").touch()
+    apply(plan_recovery(root))
+    assert (content_of(root), list(check(root))) == (before, [])
+    assert [path.name for path in (root / "rocksdbstore").iterdir() if path.is_symlink()] == []
+    assert len(list((root / "rocksdbstore").glob("MANIFEST-*"))) == 1
 
 
 HALVES = [302 * n for n in range(10)]
