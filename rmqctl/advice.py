@@ -55,6 +55,7 @@ COMMANDS = {
     "timer-log": (TIMER,),
     "timer-stale": (TIMER,),
     "timer-again": (TIMER,),
+    "timeline-again": (MESSAGE_DATABASE,),
     "timer-state": (TIMER,),
     "undeliverable-message": ("delay show", DELAY_OFFSETS),
     "compaction-files": (COMPACTION,),

@@ -98,6 +98,7 @@ HINTS = {
     "timer-check-lost": "run `rmqctl rebuild timer`",
     "timer-log-lost": "run `rmqctl rebuild timer`",
     "timer-again": "run `rmqctl rebuild timer`",
+    "timeline-again": "run `rmqctl rebuild message-database`",
     "undeliverable-message": "once the messages before it are delivered, run `rmqctl rebuild delay-offsets`, "
     "which skips it",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "

@@ -102,6 +102,9 @@ def run_rebuild(
 
     Builds timerwheel, timerlog and timercheck from the messages of rmq_sys_wheel_timer in the log. A due message that
     was neither delivered nor deleted is delivered at the broker's start. Nothing is delivered twice.
+
+    If rocksdbstore has the timers (5.4 and later, timerRocksDBEnable=true), it is rebuilt as by `rebuild
+    message-database`; the wheel keeps the messages that are on it.
     """
     session: Session = ctx.obj
     from store.structures import plan_timer_rebuild

@@ -76,14 +76,13 @@ class _Old:
             try:
                 database = open_database(folder, scratch.folder, opened.fs)
                 old.halves = {one.log_offset: one for one in database.halves() if isinstance(one, HalfEntry)}
-                has_timers = SCAN_OFFSET in database.longs[TIMER] or any(True for _ in database.timers())
+                if config.timer_rocks_db_enable is None:
+                    old.has_timers = database.has_timers
             except DamagedFile as error:
                 old.reason = error.reason
                 return old
         if config.index_rocks_db_enable is None:
             old.is_indexed = LAST_OFFSET in database.longs[INDEX]
-        if config.timer_rocks_db_enable is None:
-            old.has_timers = has_timers
         old.fired_ms = database.longs[TIMER].get(TIMELINE, old.fired_ms)
         old.last_half = database.long(TRANS, LAST_OFFSET)
         return old

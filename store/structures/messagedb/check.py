@@ -26,7 +26,7 @@ from store.setting_values import MAX_LONG
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.end import END_OF_LOG
 from store.structures.commitlog.resync import read_log
-from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY, TIMER_STATE, Finding, group_findings, kind
+from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY, Finding, group_findings, kind
 from store.structures.messagedb.database import FOLDER, MessageDatabase, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, records_of
 from store.structures.messagedb.keys import (
@@ -62,7 +62,6 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     with Scratch() as scratch, suppress(BadRequest, DamagedFile, StoreIOError):
         if may_hold_entries(store.layout, store.fs):
             database = open_database(store.layout.root / FOLDER, scratch.folder, store.fs)
-            owned |= {TIMER_STATE} if SCAN_OFFSET in database.longs[TIMER] else set()
             owned |= {LOST_INDEX} if LAST_OFFSET in database.longs[INDEX] else set()
             alone_from = _indexed_alone_from(store, database)
     return lambda finding: (

@@ -23,6 +23,7 @@ from store.structures.messagedb.keys import (
     HOUR_MS,
     INDEX,
     NAMES,
+    SCAN_OFFSET,
     TIMER,
     TRANS,
     VALUE_SIZES,
@@ -66,6 +67,11 @@ class MessageDatabase:
     def long(self, family: str, name: bytes) -> int:
         """Return an offset or a time of the database's progress; 0 if it has none."""
         return self.longs[family].get(name, 0)
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether a broker has used it for timers: it has some, or an offset in their queue."""
+        return SCAN_OFFSET in self.longs[TIMER] or any(isinstance(one, TimerEntry) for one in self.timers())
 
     def index(self) -> Iterator[IndexEntry | bytes]:
         """Return the index in key order; for a malformed entry its key."""

@@ -12,6 +12,9 @@ delivered message: a timercheck that was saved before a delivery would repeat it
 record's store time, as the time of the first write is stored nowhere else. So the bytes differ from a broker's, but
 deliveries do not. The offsets in timercheck are set to the end of the timer queue, as each of its messages has a unit.
 
+If a message database holds the timers (5.4 and later), it is rebuilt instead. A wheel beside it keeps the messages that
+are on it: a broker fires those too.
+
 Source: TimerMessageStore.doEnqueue, TimerWheel.putSlot, TimerLog.append (5.3.3).
 """
 
@@ -51,6 +54,8 @@ from store.structures.timer.files import (
 )
 from store.structures.timer.message import TimerMessage, TimerState
 from store.structures.timer.review import messages_by_log
+from store.structures.timer.timeline import fires_timeline
+from store.structures.timer.timeline_build import plan_message_database
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -88,21 +93,36 @@ def plan_timer_rebuild(
 ) -> Change[TimerPlan]:
     """Return the Change that replaces wheel, log and timercheck by new ones, built from the commit log.
 
+    If a message database holds the timers, the Change replaces the database too.
+
     config  has the size of log files and the milliseconds per slot; None for that of the store
+
+    BadRequest without the package that opens the database.
     """
     opened.queues.recover()
     config = config or opened.config
     files = read_timer_files(opened.layout, opened.fs, config)
     assert opened.overlay is not None
-    queue = opened.queues.find(TIMER_TOPIC, 0)
-    units = _Plan(opened, files, roll_window_slots).units(queue) if queue is not None else []
+    in_database = fires_timeline(config, opened.layout, opened.fs)
+    units = _Plan(opened, files, roll_window_slots).units(opened.queues.find(TIMER_TOPIC, 0))
+    if in_database:
+        on_wheel = set(files.units["log_offset"].tolist())
+        units = [unit for unit in units if unit.message.log_offset in on_wheel]
     read_ms = _read_time(opened, files, units)
     report = TimerPlan(len(units), read_ms)
     change = Change("timer rebuild", opened.layout.root, opened.fs, report=report, staging=opened.overlay.folder)
-    if queue is None and not files.is_used:
-        change.remarks.append("the store has no timers: nothing is built, as the files would make it one of 5.x")
+    if in_database:
+        database = plan_message_database(opened)
+        report.message_count += database.report.timer_count
+        change.actions, change.remarks = database.actions, database.remarks
+    if not (units or files.is_used):
+        if not in_database:
+            change.remarks.append("the store has no timers: nothing is built, as the files would make it one of 5.x")
         return change
-    _Writer(opened, config, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
+    end = max([opened.max_offset(TIMER_TOPIC, 0), *(unit.message.queue_offset + 1 for unit in units[-1:])])
+    if in_database:
+        end = min(end, files.checkpoint.queue_offset if files.checkpoint is not None else 0)
+    _Writer(opened, config, files, change).write(units, read_ms, end)
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)
         change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
@@ -161,7 +181,7 @@ class _Plan:
         self._window_ms = roll_window_slots * files.precision_ms
         self._files = files
 
-    def units(self, queue: ConsumeQueue) -> list[_Unit]:
+    def units(self, queue: ConsumeQueue | None) -> list[_Unit]:
         """Return the units in the order of the timer queue; records that the log lost get none."""
         messages = [one for one in messages_by_log(self._opened, queue) if one.deliver_timestamp_ms >= 0]
         units = [_Unit(one.deliver_timestamp_ms, PLAIN, one.store_timestamp_ms, one) for one in messages]

@@ -41,8 +41,9 @@ from store.structures.timer.files import (
     metrics_fault,
     read_timer_files,
 )
-from store.structures.timer.findings import TIMER_AGAIN, TIMER_FILES, TIMER_STALE, TIMER_WHEEL
-from store.structures.timer.review import describe_duplicates
+from store.structures.timer.findings import TIMER_FILES, TIMER_STALE, TIMER_WHEEL
+from store.structures.timer.review import find_repeated
+from store.structures.timer.timeline import fires_timeline
 
 _HOUR_MS = 3_600_000
 _LAST_MS = 10_000_000_000_000
@@ -57,18 +58,26 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     has_timer = not is_of_others(WHEEL, store.line.name)
     if timer.is_used or (has_timer and files.exists(f"consumequeue/{TIMER_TOPIC}")):
         found = _Check(files, timer)
-        yield from group_findings(found.run())
+        # A broker that fires from the database leaves timercheck and timermetrics behind.
+        unused = {TIMER_STATE} if _in_database(store) else set[str]()
+        yield from group_findings(one for one in found.run() if one.kind not in unused)
         # Beside a running writer, timercheck lags behind the timer.
         if store.horizon is None and not found.has_lost_part:
             yield from _again_findings(store)
 
 
+def _in_database(store: CheckedStore) -> bool:
+    with suppress(StoreError):
+        return fires_timeline(store.config, store.layout, store.fs)
+    return False
+
+
 def _again_findings(store: CheckedStore) -> Iterator[Finding]:
     # An unreadable store has other findings.
     with suppress(StoreError), store.view() as opened:
-        count, detail = describe_duplicates(opened)
-        if count:
-            yield Finding(TIMER_AGAIN, store.files.name_of("config/timercheck"), 0, count=count, detail=detail)
+        if repeated := find_repeated(opened):
+            file = store.files.name_of(repeated.file)
+            yield Finding(repeated.kind, file, 0, count=repeated.number, detail=repeated.detail)
 
 
 class _Check:

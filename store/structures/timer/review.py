@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.formats.message import StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
@@ -39,8 +39,9 @@ from store.formats.wording import amount
 from store.structures.commitlog.rewritten import queue_records, records_of_topic, records_with
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
+from store.structures.timer.findings import TIMELINE_AGAIN, TIMER_AGAIN
 from store.structures.timer.message import TimerMessage, TimerState, number_in
-from store.structures.timer.timeline import PRECISION_MS, read_timeline, timeline_states
+from store.structures.timer.timeline import PLACE, PRECISION_MS, fires_timeline, read_timeline, timeline_states
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -70,7 +71,9 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
     messages: list[TimerMessage] = []
     if queue is not None or opened.next_offset is not None:
         messages = list(
-            timeline_states(timeline, opened, review.found(queue)) if timeline is not None else review.messages(queue)
+            timeline_states(timeline, opened, review.found(queue), time_ms)
+            if timeline is not None
+            else review.messages(queue)
         )
     for message in messages:
         message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
@@ -81,14 +84,30 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
     return TimerReview(messages, files.read_time_ms, at, end, files.precision_ms, not files.is_used)
 
 
-def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
-    """Return the number of messages that a start delivers or rolls again, and a sentence about the first."""
-    found = [one for one in review_timers(opened, 0).messages if one.state is TimerState.DUPLICATE]
+class Repeated(NamedTuple):
+    """Messages that a start delivers or rolls again: the kind, the file, their number, and a sentence."""
+
+    kind: str
+    file: str
+    number: int
+    detail: str
+
+
+def find_repeated(opened: OpenedStore) -> Repeated | None:
+    """Find the messages that a start at the clock's time delivers or rolls again; None without any."""
+    found = [one for one in review_timers(opened, opened.clock()).messages if one.state is TimerState.DUPLICATE]
     if not found:
-        return 0, ""
-    return len(found), (
+        return None
+    kind, file = TIMER_AGAIN, "config/timercheck"
+    reason = "the timer's files were saved before what the timer did with them"
+    if fires_timeline(opened.config, opened.layout, opened.fs):
+        kind, file, reason = TIMELINE_AGAIN, PLACE, f"{PLACE} lacks what the timer did with them"
+    return Repeated(
+        kind,
+        file,
+        len(found),
         f"a start delivers or rolls {amount(len(found), 'timer message')} once more, the first at queue offset "
-        f"{found[0].queue_offset}: the timer's files were saved before what the timer did with them"
+        f"{found[0].queue_offset}: {reason}",
     )
 
 
@@ -104,12 +123,12 @@ def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
     )
 
 
-def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
-    """Return the timer messages with their states by the log alone."""
+def messages_by_log(opened: OpenedStore, queue: ConsumeQueue | None) -> list[TimerMessage]:
+    """Return the timer messages with their states by the log alone; without a queue those of the log."""
     return list(_Review(opened, NO_FILES).messages(queue))
 
 
-def messages_found(opened: OpenedStore, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
+def messages_found(opened: OpenedStore, queue: ConsumeQueue | None) -> list[tuple[TimerMessage, StoredMessage | None]]:
     """Return the timer messages without a state, and their records, None for a lost one."""
     return _Review(opened, NO_FILES).found(queue)
 

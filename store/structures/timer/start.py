@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from store.formats.topics import TIMER_TOPIC
 from store.structures.timer.files import read_timer_files
-from store.structures.timer.findings import TIMER_AGAIN
-from store.structures.timer.review import describe_duplicates, describe_unfired
+from store.structures.timer.review import describe_unfired, find_repeated
 from store.structures.timer.timeline import describe_sleeping
 from store.structures.trap import Trap
 
@@ -49,6 +48,5 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     if lost:
         yield from (Trap(code, fault) for code, fault in lost)
         return
-    count, fault = describe_duplicates(opened)
-    if count:
-        yield Trap(TIMER_AGAIN, fault)
+    if repeated := find_repeated(opened):
+        yield Trap(repeated.kind, repeated.detail)

@@ -1,5 +1,7 @@
 """Find the state of every timer message if rocksdbstore/ holds the timers (5.4 and later).
 
+    the scan has not passed it, and it is due      a start delivers it at once: duplicate if it was delivered, deleted
+                                                   or rolled, else pending
     a newer record with its time and unique key    rolled: the newer record counts
     the timers' scan has not passed it             pending: not in the database yet
     a copy is in its real topic, and no entry      delivered
@@ -22,11 +24,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.formats.message import StoredMessage
 from store.formats.properties import TIMER_OUT_MS
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
+from store.layout import StoreLayout
 from store.structures.commitlog.rewritten import records_with
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
@@ -36,6 +41,8 @@ from store.structures.timer.message import TimerMessage, TimerState, number_in
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
 
+PLACE = FOLDER
+"""The folder of the timers, in the store's root."""
 PRECISION_MS = 1000
 """timerRocksDBPrecisionMs: the timers of a slice of this length fire together."""
 Identity = tuple[int, str | None]
@@ -55,25 +62,38 @@ class Timeline:
     fired_ms: int | None
 
 
+def fires_timeline(config: StoreConfig, layout: StoreLayout, fs: Filesystem) -> bool:
+    """Return whether a broker fires the store's timers from the message database, and not from the wheel.
+
+    Every verb that reads or builds timers asks here: a message in both is delivered twice. Without timerRocksDBEnable,
+    the database is asked whether a broker has used it for timers.
+
+    BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the database.
+    """
+    if config.timer_rocks_db_enable is not None:
+        return config.timer_rocks_db_enable
+    if not may_hold_entries(layout, fs):
+        return False
+    with Scratch() as scratch:
+        return open_database(layout.root / FOLDER, scratch.folder, fs).has_timers
+
+
 def read_timeline(opened: OpenedStore) -> Timeline | None:
     """Read the timers; None if the wheel fires them.
 
-    The wheel fires them with timerRocksDBEnable=false, or if the database never had a timer. With an empty database,
-    a start reads the queue of timers from the wheel's queue offset.
+    A start reads the queue of timers from the wheel's queue offset or the database's, the later one.
     """
-    is_on = opened.config.timer_rocks_db_enable
-    if is_on is False:
+    if not fires_timeline(opened.config, opened.layout, opened.fs):
         return None
     if not may_hold_entries(opened.layout, opened.fs):
-        return Timeline({}, _scanned_by_wheel(opened), None) if is_on else None
+        return Timeline({}, _scanned_by_wheel(opened), None)
     with Scratch() as scratch:
         database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
         longs = database.longs[TIMER]
         found = [entry for entry in database.timers() if isinstance(entry, TimerEntry)]
-    if not found and SCAN_OFFSET not in longs:
-        return Timeline({}, _scanned_by_wheel(opened), None) if is_on else None
     entries: dict[Identity, TimerEntry] = {(entry.delivery_ms, entry.unique_key): entry for entry in found}
-    return Timeline(entries, longs.get(SCAN_OFFSET, 0), longs.get(TIMELINE))
+    scanned = max(longs.get(SCAN_OFFSET, 0), _scanned_by_wheel(opened))
+    return Timeline(entries, scanned, longs.get(TIMELINE))
 
 
 def _scanned_by_wheel(opened: OpenedStore) -> int:
@@ -109,9 +129,9 @@ def _first_for_wheel(opened: OpenedStore, checkpoint: TimerCheckpoint | None) ->
 
 
 def timeline_states(
-    timeline: Timeline, opened: OpenedStore, found: list[tuple[TimerMessage, StoredMessage | None]]
+    timeline: Timeline, opened: OpenedStore, found: list[tuple[TimerMessage, StoredMessage | None]], time_ms: int
 ) -> Iterator[TimerMessage]:
-    """Set the state of each message of the queue of timers."""
+    """Set the state of each message of the queue of timers, before a start at `time_ms`."""
     newest: dict[Identity, int] = {}
     deleted: set[Identity] = set()
     for message, _ in found:
@@ -125,17 +145,22 @@ def timeline_states(
             copies[number_in(record.properties.get(TIMER_OUT_MS), -1), record.uniq_key].append(record.log_offset)
     for message, whole in found:
         identity, fired_ms = _identity(message), timeline.fired_ms or 0
+        is_scanned = message.queue_offset < timeline.scan_offset
+        is_rolled, is_deleted = message.log_offset < newest.get(identity, 0), identity in deleted
+        is_due = 0 <= message.deliver_timestamp_ms < time_ms + PRECISION_MS
         if whole is None:
             message.state = TimerState.LOST
         elif message.deletes is not None:
             message.state = TimerState.DELETE
-        elif message.log_offset < newest[identity]:
+        elif not is_scanned and is_due and (is_rolled or is_deleted):
+            message.state = TimerState.DUPLICATE
+        elif is_rolled:
             message.state = TimerState.ROLLED
         else:
             message.delivered_log_offset = copies.get(identity, [-1])[0]
             is_to_come = identity in timeline.entries and message.deliver_timestamp_ms >= fired_ms
-            is_waiting = is_to_come or message.queue_offset >= timeline.scan_offset
-            message.state = _state(message, is_waiting=is_waiting, is_deleted=identity in deleted)
+            is_waiting = is_to_come or not (is_scanned or is_deleted)
+            message.state = _state(message, is_waiting=is_waiting, is_deleted=is_deleted)
         yield message
 
 

@@ -33,11 +33,12 @@ def _waiting_timers(opened: OpenedStore) -> tuple[int, list[TimerEntry]] | None:
     queue = opened.queues.find(TIMER_TOPIC, 0)
     if queue is None:
         return None
+    found, end = messages_found(opened, queue), queue.max_offset
     in_wheel = set(read_timer_files(opened.layout, opened.fs, opened.config).units["log_offset"].tolist())
-    nothing_fired = Timeline({}, queue.max_offset, None)
-    return queue.max_offset, [
+    nothing_fired = Timeline({}, end, None)
+    return end, [
         TimerEntry(one.deliver_timestamp_ms, one.uniq_key, one.size, one.log_offset)
-        for one in timeline_states(nothing_fired, opened, messages_found(opened, queue))
+        for one in timeline_states(nothing_fired, opened, found, 0)
         if one.state is TimerState.LOST and one.uniq_key and one.deliver_timestamp_ms >= 0
         if one.log_offset not in in_wheel
     ]

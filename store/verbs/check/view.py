@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.files.scratch import Scratch
+from store.kernels.native import clock_ms
 from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.opened.opened_store import OpenedStore
@@ -22,7 +23,7 @@ def open_as_it_is(
     fs = fs or Filesystem()
     with Scratch() as scratch:
         found, overlay = find_store(layout, settings, fs, compat=compat), Overlay(scratch.folder)
-        opened = OpenedStore.for_view(found, fs, lambda: 0, overlay, lambda note: None)
+        opened = OpenedStore.for_view(found, fs, clock_ms, overlay, lambda note: None)
         try:
             show_view(opened, is_live=False, as_is=True, note=lambda note: None, progress=None)
             yield opened

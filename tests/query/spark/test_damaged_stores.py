@@ -300,7 +300,7 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
         "undeliverable-message",
     }
     elsewhere |= {"bad-properties-crc", "copied-crc", "empty-segment", "odd-size"}
-    own = ("compaction-", "timer-", "dledger-", "rocksdb-", "light-queue-")
+    own = ("compaction-", "timer-", "timeline-", "dledger-", "rocksdb-", "light-queue-")
     elsewhere |= {kind for kind in kinds if kind.startswith(own)}
     assert kinds == {damage.__name__.replace("_", "-") for damage in DAMAGES} | elsewhere
 

@@ -161,8 +161,8 @@ def crashed_at(log_offset: int) -> Damage:
             "timer",
             TIMER_ON,
             lose_database,
-            (0, 5810, 5809, {"timer-again": "a start delivers or rolls 5 timer messages once more, the first at queue "
-             "offset 0: the timer's files were saved before what the timer did with them"}),
+            (0, 5810, 5809, {"timeline-again": "a start delivers or rolls 11 timer messages once more, the first at "
+             "queue offset 0: rocksdbstore lacks what the timer did with them"}),
             id="timers lost",
         ),
         pytest.param(

@@ -476,8 +476,8 @@ def test_a_timer_is_checked_where_it_is_used_or_a_broker_of_the_version_has_one(
     )
     monkeypatch.setattr(checks, "_again_findings", lambda store: [again])
     store: Any = SimpleNamespace(
-        files=SimpleNamespace(exists=lambda path: has_queue), layout=None, fs=None, config=None,
-        line=SimpleNamespace(name="5.3"), horizon=horizon,
+        files=SimpleNamespace(exists=lambda path: has_queue), layout=None, fs=None, line=SimpleNamespace(name="5.3"),
+        config=SimpleNamespace(timer_rocks_db_enable=False), horizon=horizon,
     )  # fmt: skip
     looks_again = is_checked and horizon is None and not has_lost_part
     assert list(checks.check(store)) == [one] * is_checked + [again] * looks_again

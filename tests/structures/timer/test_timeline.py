@@ -16,7 +16,8 @@ from store import check, open_store, simulate
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
-from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
+from store.structures.messagedb.database import MessageDatabase
+from store.structures.messagedb.keys import FAMILIES, SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
 from store.structures.timer import review
 from store.structures.timer import timeline as room
 from store.structures.timer.files import WHEEL_SIZE, read_timer_files
@@ -97,7 +98,7 @@ def test_timers_that_come_again_are_foretold_where_the_queues_are_in_a_database(
     monkeypatch.setattr(review, "read_timeline", of_before)
     [trap] = simulate(root, settings=settings).traps
     assert (trap.code, trap.detail.partition(":")[0]) == (
-        "timer-again",
+        "timeline-again",
         "a start delivers or rolls 2 timer messages once more, the first at queue offset 2",
     )
 
@@ -205,16 +206,19 @@ ENTRY = TimerEntry(FIRED_MS, "K", 100, 5)
         (None, [], {}, None),
         (True, [], {}, Timeline({}, 7, None)),
         (None, [b"torn"], {}, None),
-        (None, [], {SCAN_OFFSET: 3}, Timeline({}, 3, None)),
-        (None, [ENTRY], {}, Timeline({(FIRED_MS, "K"): ENTRY}, 0, None)),
-        (True, [ENTRY], {SCAN_OFFSET: 3, TIMELINE: 9}, Timeline({(FIRED_MS, "K"): ENTRY}, 3, 9)),
+        (None, [], {SCAN_OFFSET: 8}, Timeline({}, 8, None)),
+        (None, [], {SCAN_OFFSET: 6}, Timeline({}, 7, None)),
+        (None, [ENTRY], {}, Timeline({(FIRED_MS, "K"): ENTRY}, 7, None)),
+        (True, [ENTRY], {SCAN_OFFSET: 8, TIMELINE: 9}, Timeline({(FIRED_MS, "K"): ENTRY}, 8, 9)),
     ],
 )
 def test_the_database_fires_timers_where_it_is_on_or_had_some(
     is_on: bool | None, entries: list[Any] | None, longs: dict[bytes, int], timeline: Timeline | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    database = SimpleNamespace(longs={TIMER: longs}, timers=lambda: entries)
+    families = {name: {} for name in FAMILIES}
+    database = MessageDatabase(families, Path("s"))
+    database.longs[TIMER], database.timers = longs, lambda: iter(entries or ())  # type: ignore[method-assign]
     opened: Any = SimpleNamespace(
         config=SimpleNamespace(timer_rocks_db_enable=is_on), layout=SimpleNamespace(root=Path("s")), fs=None
     )
