@@ -165,7 +165,7 @@ STRUCTURES = (
         "queuedb",
         (Trace("consumequeue/CURRENT"), Trace("consumequeue/IDENTITY")),
         ("storeType", "rocksdbCQDoubleWriteEnable"),
-        refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
+        refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN, TIMER},
         dumped_as="consumequeue",
         holds_queues=True,
     ),
@@ -175,7 +175,7 @@ STRUCTURES = (
         (Trace("consumequeue_rocksdb/CURRENT"), Trace("consumequeue_rocksdb/IDENTITY")),
         ("useSeparateStorePathForRocksdbCQ",),
         NEWEST,
-        (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
+        (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN, TIMER},
         dumped_as="consumequeue",
     ),
     *(

@@ -24,7 +24,7 @@ from store.structures.registry import (
     unknown_names,
 )
 
-DATABASE = {"checkpoint", "delay", "put", "receive", "resolve", "spark", "start", "timer"}
+DATABASE = {"checkpoint", "delay", "put", "receive", "resolve", "spark", "start"}
 REFUSED: dict[str, set[str]] = {
     "commit log": set(CHANGES - {"receive"}),
     "dledger": {"back up", "clean", "put", "resolve", "spark", "truncate"},

@@ -1,4 +1,7 @@
-"""Plan a new message database with the waiting timers."""
+"""Plan a new message database with the waiting timers.
+
+The queue of timers may be in files or in a database, or lost: then the log has its messages.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,15 @@ def plan_message_database(opened: OpenedStore) -> Change[DatabasePlan]:
 
 
 def _waiting_timers(opened: OpenedStore) -> tuple[int, list[TimerEntry]] | None:
-    """Return the end of the queue of timers and the waiting timers; None without that queue.
+    """Return the end of the queue of timers and the waiting timers; None without a message in it.
 
     A waiting timer is not delivered, deleted or rolled. It has no unit in the timer log, as the wheel fires those.
     """
     queue = opened.queues.find(TIMER_TOPIC, 0)
-    if queue is None:
+    found = messages_found(opened, queue)
+    if queue is None and not found:
         return None
-    found, end = messages_found(opened, queue), queue.max_offset
+    end = queue.max_offset if queue is not None else found[-1][0].queue_offset + 1
     in_wheel = set(read_timer_files(opened.layout, opened.fs, opened.config).units["log_offset"].tolist())
     nothing_fired = Timeline({}, end, None)
     return end, [

@@ -15,7 +15,7 @@ import pytest
 
 from store import open_store
 from tests.cli.running import Run, rmqctl
-from tests.support.five_stores import fivefive
+from tests.support.five_stores import five, fivefive
 from tests.support.golden import copy_store
 from tests.support.refstore import COMMAND_55, needs_refstore55
 
@@ -121,3 +121,55 @@ def test_what_a_lost_timeline_repeats_is_mended_by_a_rebuild_of_the_database(tmp
     assert advised == ["rebuild message-database"]
     assert run(root, "rebuild", "message-database", "--yes").code == 0
     assert (run(root, "check").json["findings"], states_of(root)) == ([], AS_LEFT)
+
+
+IN_DATABASE, COMBINED = "storeType=defaultRocksDB", "rocksdbCQDoubleWriteEnable=true"
+
+
+def with_queues_in(kind: str, root: Path) -> tuple[str, ...]:
+    """Move the queues into a database, or write them there too; return the settings."""
+    if not kind:
+        return (ON,)
+    if kind == IN_DATABASE:
+        shutil.rmtree(root / "consumequeue")
+    assert run(root, "rebuild", "--queues", "--yes", settings=(kind,)).code == 0
+    return ON, kind
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("kind", ["", IN_DATABASE, COMBINED])
+@pytest.mark.parametrize("command", ["message-database", "timer"])
+def test_a_rebuilt_timeline_has_the_waiting_timers_whatever_holds_the_queues(
+    command: str, kind: str, is_lost: bool, tmp_path: Path
+) -> None:
+    root = copy_of(tmp_path)
+    settings = with_queues_in(kind, root)
+    if is_lost:
+        shutil.rmtree(root / "rocksdbstore")
+    made = run(root, "rebuild", command, "--yes", settings=settings)
+    assert made.code == 0
+    assert {"message_count": 9, "timer_count": 6}.items() & made.json.items()
+    assert run(root, "check", settings=settings).json["findings"] == []
+    assert states_of(root, DUE_MS, **dict(one.split("=") for one in settings)) == AS_LEFT
+
+
+@needs_refstore55
+@pytest.mark.parametrize("kind", [IN_DATABASE, COMBINED])
+def test_5_5_delivers_each_message_once_after_a_rebuild_beside_queues_in_a_database(kind: str, tmp_path: Path) -> None:
+    root = copy_of(tmp_path)
+    settings = with_queues_in(kind, root)
+    assert run(root, "rebuild", "message-database", "--yes", settings=settings).code == 0
+    assert deliveries(root, tmp_path, kind) == ONCE
+
+
+def test_the_wheel_is_rebuilt_beside_queues_in_a_database(tmp_path: Path) -> None:
+    root = copy_store(five("timer") / "store", tmp_path / "store")
+    before = states_of(root, timerRocksDBEnable="false")
+    shutil.rmtree(root / "consumequeue")
+    settings = ("storeType=defaultRocksDB",)
+    assert run(root, "rebuild", "--queues", "--yes", settings=settings).code == 0
+    for name in ("timerwheel", "config/timercheck"):
+        (root / name).unlink()
+    made = run(root, "rebuild", "timer", "--yes", settings=settings)
+    assert (made.code, run(root, "check", settings=settings).json["findings"]) == (0, [])
+    assert states_of(root, timerRocksDBEnable="false", storeType="defaultRocksDB") == before
