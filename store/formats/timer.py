@@ -30,6 +30,8 @@ from store.formats.message import BLANK_MAGIC_SIGNED
 
 TIMERS_ON = "timerWheelEnable"
 """The setting of a broker that accepts messages with a delivery time."""
+TIMELINE_ON = "timerRocksDBEnable"
+"""The setting of a 5.5 broker that fires timers from a database, and not from the wheel."""
 WHEEL_SLOT = struct.Struct(">qqqii")
 WHEEL_SLOT_NAMES = ("slot_time", "first_position", "last_position", "count", "magic")
 WHEEL_SLOT_COUNT = 2 * 7 * 86_400

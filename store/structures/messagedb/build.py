@@ -97,8 +97,12 @@ class DatabasePlan(PlanReport):
     timer_count: int
 
 
-def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change[DatabasePlan]:
+def plan_database(
+    opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting], *, with_halves: bool
+) -> Change[DatabasePlan]:
     """Return the Change that replaces the database by a new one, built from the log's records.
+
+    with_halves  False leaves half messages out
 
     BadRequest without the package rocksdict.
     """
@@ -107,6 +111,7 @@ def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Wai
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
     old = _Old.read(opened)
     index, halves = _of_records(opened, old)
+    halves = halves if with_halves else {}
     timers = _of_timers(find_waiting(opened), old.fired_ms) if old.has_timers else {}
     report = DatabasePlan(
         sum(name not in (LAST_OFFSET, LAST_TIME) for name in index),

@@ -11,4 +11,4 @@ def describe_left(layout: StoreLayout, fs: Filesystem) -> str:
     """Describe how a broker fills a new database; empty if the old one has no entries."""
     if not may_hold_entries(layout, fs):
         return ""
-    return "a broker creates a new one, and fills it from the newest 10 segments where abort is in the store"
+    return "a broker creates a new one, and its index begins with new messages: older ones are in the index files"

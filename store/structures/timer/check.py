@@ -57,9 +57,10 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     # A store for 4.9 may hold what a timer has left.
     has_timer = not is_of_others(WHEEL, store.line.name)
     if timer.is_used or (has_timer and files.exists(f"consumequeue/{TIMER_TOPIC}")):
-        found = _Check(files, timer)
+        in_database = _in_database(store)
+        found = _Check(files, timer, reads_queue=not in_database)
         # A broker that fires from the database leaves timercheck and timermetrics behind.
-        unused = {TIMER_STATE} if _in_database(store) else set[str]()
+        unused = {TIMER_STATE} if in_database else set[str]()
         yield from group_findings(one for one in found.run() if one.kind not in unused)
         # Beside a running writer, timercheck lags behind the timer.
         if store.horizon is None and not found.has_lost_part:
@@ -81,7 +82,13 @@ def _again_findings(store: CheckedStore) -> Iterator[Finding]:
 
 
 class _Check:
-    def __init__(self, files: StoreReader, timer: TimerFiles) -> None:
+    """One check.
+
+    reads_queue  False if the timers of a database read the queue of timers, and not the wheel
+    """
+
+    def __init__(self, files: StoreReader, timer: TimerFiles, *, reads_queue: bool) -> None:
+        self._reads_queue = reads_queue
         self.files, self.timer, self.log = files, timer, TimerLogCheck(files, timer)
         self.has_lost_part = False
         self.wheel_name, self.log_name, self.check_name = (
@@ -104,7 +111,7 @@ class _Check:
             "timer-check-lost": (self.check_name, 1),
             "timer-log-lost": (self.log_name, len(timer.live_slots)),
         }
-        for code, fault in timer.lost_parts(self._queue_end() or 0):
+        for code, fault in timer.lost_parts((self._queue_end() or 0) if self._reads_queue else 0):
             place, count = places[code]
             self.has_lost_part = True
             yield Finding(TIMER_FILES, place, 0, count=count, detail=fault)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from store.formats.topics import TIMER_TOPIC
 from store.structures.timer.files import read_timer_files
 from store.structures.timer.review import describe_unfired, find_repeated
-from store.structures.timer.timeline import describe_sleeping
+from store.structures.timer.timeline import describe_sleeping, fires_timeline
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     if count:
         yield Trap("timeline-unfired", fault)
     files = read_timer_files(opened.layout, opened.fs, opened.config)
-    lost = list(files.lost_parts(end))
+    reads_queue = not fires_timeline(opened.config, opened.layout, opened.fs)
+    lost = list(files.lost_parts(end if reads_queue else 0))
     if lost:
         yield from (Trap(code, fault) for code, fault in lost)
         return

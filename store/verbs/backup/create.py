@@ -20,6 +20,7 @@ from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import BackedFile, Manifest, backup_id, time_of_id
+from store.formats.timer import TIMELINE_ON
 from store.opened.delays import DELAY_LEVELS, describe_mixed_delays, read_delays
 from store.opened.detect import FoundStore, find_store, make_layout, require_store
 from store.opened.sizes import known_sizes
@@ -28,6 +29,7 @@ from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
 from store.verbs.backup.side_by_side import SideBySide
 from store.verbs.backup.tables import back_up_tables
 from store.verbs.backup.target import BackupTarget
+from store.verbs.salvage.databases import fires_timeline
 
 
 @dataclass(slots=True)
@@ -122,12 +124,22 @@ class _Creation:
             log_end=end.log_end,
             last_store_timestamp_ms=end.last_store_timestamp_ms,
             segment_size=config.mapped_file_size_commit_log,
-            settings=known_sizes(self._found.layout, given, self._fs) | config.changed_settings(self.kept_settings),
+            settings=known_sizes(self._found.layout, given, self._fs)
+            | config.changed_settings(self.kept_settings)
+            | self._told(),
             files=(*segments, *tables.files),
             notes=tuple(self._notes),
         )
         self._target.finish(manifest)
         return manifest
+
+    def _told(self) -> dict[str, object]:
+        """Return the setting that the store's database shows, as no backup has that database."""
+        try:
+            return {TIMELINE_ON: True} if fires_timeline(self._found.layout, self._found.config, self._fs) else {}
+        except StoreError as error:
+            self._notes.append(f"{error}: unless {TIMELINE_ON}=true is given, a restore puts timers on the wheel")
+            return {}
 
     def _known(self, before: Manifest | None) -> Iterator[BackedFile]:
         """Return the files that need not be read again: sealed, and whole in the folder."""

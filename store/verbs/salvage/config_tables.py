@@ -28,13 +28,14 @@ import numpy as np
 from store.broker_line import BrokerLine
 from store.change.workspace import staging_folder
 from store.config import StoreConfig
-from store.errors import BadRequest, StoreError
+from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.numbered import some_queue_files
 from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
 from store.formats.message import INNER_BATCH
 from store.formats.properties import INNER_BASE
+from store.formats.timer import TIMELINE_ON
 from store.formats.topics import OPEN_IN_DATABASE, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import JSON_FILES, OTHER_QUEUES, OWN_FOLDER, StoreLayout
@@ -48,6 +49,7 @@ from store.structures.tables.fastjson import Json, write_fastjson
 from store.structures.tables.topics import Attributes, Queue, file_attributes, rebuild_topics, without_attribute
 from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
+from store.verbs.salvage.databases import OPENED, WAITING, build_database, fires_timeline
 from store.verbs.salvage.grade import SalvagedRun
 from store.verbs.salvage.sources import find_sources
 from store.verbs.salvage.walk import walk_file
@@ -110,6 +112,17 @@ class ConfigTables:
         """Whether topics lose their queue type, as the broker has simple queues alone."""
         return self._is_of_others(OTHER_QUEUES)
 
+    @cached_property
+    def fires_timeline(self) -> bool:
+        """Whether the timers of the new store belong into a database, and not on a wheel."""
+        if not self.line.opens_halves_by_key:
+            return False
+        try:
+            return fires_timeline(self._source, self._config, self._fs)
+        except StoreError as error:
+            self.remarks.append(f"{error}: timers go on the wheel, unless {TIMELINE_ON}=true is given")
+            return False
+
     @property
     def rows(self) -> list[BroughtFile]:
         """Every examined file."""
@@ -170,11 +183,13 @@ class ConfigTables:
         self._add_topics([*ends, *waiting], now_ms)
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
             self._move_offsets(name, ends, jumps)
-        if any(topic == TIMER_TOPIC for topic, _ in ends) and not self._is_of_others(f"consumequeue/{TIMER_TOPIC}"):
+        has_timers = any(topic == TIMER_TOPIC for topic, _ in ends)
+        if has_timers and not (self.fires_timeline or self._is_of_others(f"consumequeue/{TIMER_TOPIC}")):
             from store.verbs.rebuild.timer import plan_timer_rebuild
 
             # A broker does not start on log files of another size.
-            with plan_timer_rebuild(self._target.root, config=self._config) as change:
+            config = self._config.with_settings({TIMELINE_ON: False})
+            with plan_timer_rebuild(self._target.root, config=config) as change:
                 change.apply(keep=False)
                 self.remarks += change.remarks
         if any(topic == SCHEDULE_TOPIC for topic, _ in ends):
@@ -184,8 +199,9 @@ class ConfigTables:
             if behind:
                 levels = ", ".join(f"level {one.level} at {one.next_offset}" for one in behind)
                 self._note(f"config/{DELAY_OFFSETS}", "the log", f"past what was delivered: {levels}")
-        if any(topic == OPEN_IN_DATABASE for topic, _ in ends):
-            self._open_halves(names_new_offsets)
+        has_halves = any(topic == OPEN_IN_DATABASE for topic, _ in ends)
+        if has_halves or (has_timers and self.fires_timeline):
+            self._fill_database(now_ms, has_halves=has_halves, names_new_offsets=names_new_offsets)
         self._mend_copies()
 
     def _describe_left(self, name: str, source: StoreLayout) -> str:
@@ -208,31 +224,24 @@ class ConfigTables:
             self._note(path, "", f"a {self.line} broker does not read it")
         return is_left
 
-    def _open_halves(self, names_new_offsets: bool) -> None:
-        """Build the database of open half messages; a broker that starts without it forgets them.
+    def _fill_database(self, now_ms: int, *, has_halves: bool, names_new_offsets: bool) -> None:
+        """Build the database of open half messages and of timers.
 
-        The marks of ended half messages have log offsets.
+        A broker that starts without it forgets half messages, and delivers timers again. The marks of ended half
+        messages have log offsets.
         """
-        why = self._build_halves(names_new_offsets) if self.line.opens_halves_by_key else ""
-        for name in self._left if why is not None else ():
-            self._note(name, "", f"half messages without an end are forgotten{why}")
-
-    def _build_halves(self, names_new_offsets: bool) -> str | None:
-        """Build the database; return a clause with the reason if that is impossible."""
-        if not names_new_offsets:
-            return ", as a compacted log has other offsets"
-        from store.opened.staged import staged_store
-        from store.structures import plan_message_database
-
-        try:
-            with staged_store(self._target.root, fs=self._fs) as opened, plan_message_database(opened) as change:
-                built = {Path(row["file"]).parts[0] for row in change.rows()}
-                change.apply(keep=False)
-        except BadRequest as error:
-            return f": {error}"
+        is_of_line = self.line.opens_halves_by_key
+        opens = has_halves and names_new_offsets and is_of_line
+        parts = [*([OPENED] if opens else []), *([WAITING] if self.fires_timeline else [])]
+        target = self._target.root, self._fs, now_ms
+        built, why = build_database(*target, with_timers=self.fires_timeline, with_halves=opens) if parts else ((), "")
         for name in built:
-            self._rows[name] = BroughtFile(name, "the log", "half messages without an end are open, and checked anew")
-        return None
+            self._rows[name] = BroughtFile(name, "the log", "; ".join(parts))
+        moved = ", as a compacted log has other offsets" if is_of_line and not names_new_offsets else why
+        for name in self._left if has_halves and (why or not opens) else ():
+            self._note(name, "", f"half messages without an end are forgotten{moved}")
+        if why and self.fires_timeline:
+            self.remarks.append(f"timers of {TIMER_TOPIC} are not built, and a start delivers them again{why}")
 
     def _mend_copies(self) -> None:
         """Mend copied files that would keep a broker from starting."""

@@ -58,7 +58,7 @@ def found(root: Path, **changed: Any) -> list[str]:
     for number, name, value in changed.get("slots", ()):
         wheel[name][number] = value
     given = replace(timer, wheel=wheel, wheel_size=changed.get("wheel_size", WHEEL_SIZE))
-    rows = _Check(StoreReader(str(root)), given).run()
+    rows = _Check(StoreReader(str(root)), given, reads_queue=True).run()
     return [f"{one.kind} {one.file.removeprefix(f'{root}/')} {one.offset} {one.count} {one.detail}" for one in rows]
 
 

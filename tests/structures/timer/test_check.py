@@ -472,7 +472,9 @@ def test_a_timer_is_checked_where_it_is_used_or_a_broker_of_the_version_has_one(
     monkeypatch.setattr(checks, "read_timer_files", lambda *given: SimpleNamespace(is_used=is_used))
     monkeypatch.setattr(checks, "is_of_others", lambda path, line: not is_of_5)
     monkeypatch.setattr(
-        checks, "_Check", lambda files, timer: SimpleNamespace(run=lambda: [one], has_lost_part=has_lost_part)
+        checks,
+        "_Check",
+        lambda files, timer, reads_queue: SimpleNamespace(run=lambda: [one], has_lost_part=has_lost_part),
     )
     monkeypatch.setattr(checks, "_again_findings", lambda store: [again])
     store: Any = SimpleNamespace(

@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,59 @@ def test_the_wheel_is_rebuilt_beside_queues_in_a_database(tmp_path: Path) -> Non
     made = run(root, "rebuild", "timer", "--yes", settings=settings)
     assert (made.code, run(root, "check", settings=settings).json["findings"]) == (0, [])
     assert states_of(root, timerRocksDBEnable="false", storeType="defaultRocksDB") == before
+
+
+def salvaged(root: Path, new: Path, *words: str, settings: tuple[str, ...] = (ON,)) -> Path:
+    assert run(root, "salvage", "--to", str(new), *words, settings=settings).code == 0
+    return new
+
+
+def restored(root: Path, new: Path, *words: str, settings: tuple[str, ...] = (ON,)) -> Path:
+    backups = str(new.with_name("backups"))
+    # The note is that the backup leaves the database out.
+    assert run(root, "backup", "create", backups, settings=settings).code == 1
+    assert rmqctl("backup", "restore", backups, "--to", new, *words).code == 0
+    return new
+
+
+NEW_STORES = [
+    pytest.param(salvaged, (), id="salvage"),
+    pytest.param(salvaged, ("--keep-offsets",), id="salvage with its offsets"),
+    pytest.param(restored, (), id="restore"),
+]
+
+
+@pytest.mark.parametrize("settings", [(ON,), ()], ids=["given", "by the database"])
+@pytest.mark.parametrize(("make", "words"), NEW_STORES)
+def test_a_new_store_of_a_timeline_has_the_waiting_timers_in_its_database_and_no_wheel(
+    make: Callable[..., Path], words: tuple[str, ...], settings: tuple[str, ...], tmp_path: Path
+) -> None:
+    new = make(copy_of(tmp_path), tmp_path / "new", *words, settings=settings)
+    assert [name for name in ("timerwheel", "timerlog", "config/timercheck") if (new / name).exists()] == []
+    assert (states_of(new, DUE_MS), run(new, "check").json["findings"]) == (AS_LEFT, [])
+    assert run(new, "simulate").json["outcomes"][0]["traps"] == []
+
+
+@needs_refstore55
+@pytest.mark.parametrize(("make", "words"), NEW_STORES)
+def test_5_5_delivers_each_message_once_from_a_new_store(
+    make: Callable[..., Path], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    new = make(copy_of(tmp_path), tmp_path / "new", *words)
+    assert deliveries(new, tmp_path) == ONCE
+
+
+def test_a_salvage_for_5_3_puts_the_waiting_timers_on_a_wheel(tmp_path: Path) -> None:
+    new = salvaged(copy_of(tmp_path), tmp_path / "new", "--compat", "5.3")
+    assert (new / "timerwheel").exists()
+    assert not (new / "rocksdbstore").exists()
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_salvage_of_a_database_that_can_t_be_read_says_where_the_timers_go(is_given: bool, tmp_path: Path) -> None:
+    root = copy_of(tmp_path)
+    for path in root.glob("rocksdbstore/MANIFEST-*"):
+        path.unlink()
+    made = run(root, "salvage", "--to", str(tmp_path / "new"), settings=(ON,) if is_given else ())
+    said = [line for line in made.err.splitlines() if "timers go on the wheel, unless" in line]
+    assert (made.code, bool(said), (tmp_path / "new/timerwheel").exists()) == (0, not is_given, not is_given)
