@@ -6,8 +6,8 @@
             truncated, the half message is open again. If op records are lost, every half message without a readable
             one is. Half messages that no start would enter are entered
     timer   truncated timers are deleted, or point to the record before the roll; if only a delete was truncated, its
-            timer returns. The timers' scan resumes at the first truncated record. A timeline that never fired begins at
-            its first timer, as a start would skip due timers
+            timer returns. The timers' scan resumes at the end of their queue, also if the truncated records are
+            unreadable. A timeline that never fired begins at its first timer, as a start would skip due timers
 
 In the mode of a broker, records from its start on are entered, and nothing is truncated.
 
@@ -75,6 +75,9 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
         )
         for record in walk_records(StoreReader.of(opened.layout, opened.fs)):
             edits.take(record)
+        queue = opened.queues.find(TIMER_TOPIC, 0)
+        if edits.scan_end is None and queue is not None:
+            edits.scan_end = queue.max_offset
         changed = edits.finish()
     if not any(changed.values()):
         return []
@@ -102,6 +105,7 @@ class _Edits:
     is_indexed    keys are entered even if the database has none
     entered_from  the log offset from which a broker enters records, without truncation; None for a repair
     lost_ends     whether the log may have lost ends of half messages, from readable records and the last entered one
+    scan_end      the end of the queue of timers, by its records; None without any
     """
 
     database: MessageDatabase | None
@@ -117,7 +121,7 @@ class _Edits:
     reopened: set[int] = field(default_factory=set)
     timers: dict[Identity, TimerEntry] = field(default_factory=dict)
     cut_deletes: set[Identity] = field(default_factory=set)
-    cut_scan: int | None = None
+    scan_end: int | None = None
 
     def take(self, record: Record) -> None:
         """Collect the entries that a record adds or ends."""
@@ -138,8 +142,8 @@ class _Edits:
 
     def _take_timer(self, record: Record) -> None:
         is_cut = record.log_offset >= self.end
-        if is_cut and self.cut_scan is None:
-            self.cut_scan = record.queue_offset
+        if not is_cut or self.scan_end is None:
+            self.scan_end = record.queue_offset + (not is_cut)
         deletes, delivery_ms = record.properties.get(TIMER_DEL_UNIQKEY), record.properties.get(TIMER_OUT_MS, "")
         if deletes is not None and delivery_ms.isdigit():
             victim = int(delivery_ms), deletes.partition("+")[2] or deletes
@@ -210,8 +214,8 @@ class _Edits:
         for entry in (self.timers[one] for one in sorted(lost & self.timers.keys()) if one[0] >= fired_ms):
             edits |= dict([entry.encode()])
             waiting.append(entry.delivery_ms)
-        if self.cut_scan is not None and self.cut_scan < longs[SCAN_OFFSET]:
-            edits[SCAN_OFFSET] = encode_long(self.cut_scan)
+        if self.scan_end is not None and self.scan_end < longs[SCAN_OFFSET]:
+            edits[SCAN_OFFSET] = encode_long(self.scan_end)
         if TIMELINE not in longs and waiting:
             edits[TIMELINE] = encode_long(min(*waiting, self.now_ms))
         return edits

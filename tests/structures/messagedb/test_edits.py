@@ -84,7 +84,7 @@ def test_the_last_half_message_is_one_before_the_cut(newest: int, last: int, tol
 
 
 @pytest.mark.parametrize(
-    ("held", "left", "longs", "cut_scan", "expected"),
+    ("held", "left", "longs", "scan_end", "expected"),
     [
         ([timer(9, 999)], [], {}, None, {}),
         ([timer(9, 1000)], [], {}, None, {timer(9, 0): None}),
@@ -98,12 +98,12 @@ def test_the_last_half_message_is_one_before_the_cut(newest: int, last: int, tol
     ],
 )
 def test_a_timer_whose_record_is_cut_is_that_of_an_earlier_record_unless_it_fired(
-    held: list[TimerEntry], left: list[TimerEntry], longs: dict[bytes, int], cut_scan: int | None,
+    held: list[TimerEntry], left: list[TimerEntry], longs: dict[bytes, int], scan_end: int | None,
     expected: dict[Any, int | None],
 ) -> None:  # fmt: skip
     given = edits(timers=held, longs={TIMER: {SCAN_OFFSET: 4, TIMELINE: 1, **longs}})
     given.timers = {(one.delivery_ms, one.unique_key): one for one in left}
-    given.cut_scan = cut_scan
+    given.scan_end = scan_end
     rows: dict[bytes, bytes | None] = {}
     for one, value in expected.items():
         if isinstance(one, TimerEntry):

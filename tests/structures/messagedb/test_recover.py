@@ -323,6 +323,24 @@ def test_a_timer_points_to_its_newest_record_that_is_left(
     assert found[f"timer {TIMELINE.decode()}"] == HOUR_MS + 6000
 
 
+@pytest.mark.parametrize(
+    ("cut", "scan"),
+    [
+        pytest.param(4000, 14, id="the records are lost"),
+        pytest.param(5576, 19, id="the last record is lost"),
+        pytest.param(0, 0, id="all records are lost", marks=pytest.mark.leaves_damage),
+    ],
+)
+def test_the_scan_of_timers_ends_with_their_queue_if_no_cut_record_can_be_read(
+    cut: int, scan: int, tmp_path: Path
+) -> None:
+    root = copy_of("timer", tmp_path)
+    zero_from(root, cut)
+    apply(plan_recovery(root))
+    assert content_of(root)[f"timer {SCAN_OFFSET.decode()}"] == scan
+    assert [finding.kind for finding in check(root) if finding.kind == "message-database"] == []
+
+
 def test_a_timeline_that_never_fired_begins_at_its_first_timer(tmp_path: Path) -> None:
     root = copy_of("timer", tmp_path)
     change_database(root, {TIMER: {TIMELINE: None}})
