@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from store.change.actions import Publish, Remove
+from store.change.actions import Action, Publish, Remove
 from store.change.change import AnyChange, Change, PlanReport
 from store.config import StoreConfig
 from store.formats.java import string_hash
@@ -104,10 +104,7 @@ def plan_timer_rebuild(
     files = read_timer_files(opened.layout, opened.fs, config)
     assert opened.overlay is not None
     in_database = fires_timeline(config, opened.layout, opened.fs)
-    units = _Plan(opened, files, roll_window_slots).units(opened.queues.find(TIMER_TOPIC, 0))
-    if in_database:
-        on_wheel = set(files.units["log_offset"].tolist())
-        units = [unit for unit in units if unit.message.log_offset in on_wheel]
+    units = _units_of_wheel(opened, files, roll_window_slots, in_database=in_database)
     read_ms = _read_time(opened, files, units)
     report = TimerPlan(len(units), read_ms)
     change = Change("timer rebuild", opened.layout.root, opened.fs, report=report, staging=opened.overlay.folder)
@@ -119,10 +116,7 @@ def plan_timer_rebuild(
         if not in_database:
             change.remarks.append("the store has no timers: nothing is built, as the files would make it one of 5.x")
         return change
-    end = max([opened.max_offset(TIMER_TOPIC, 0), *(unit.message.queue_offset + 1 for unit in units[-1:])])
-    if in_database:
-        end = min(end, files.checkpoint.queue_offset if files.checkpoint is not None else 0)
-    _Writer(opened, config, files, change).write(units, read_ms, end)
+    _Writer(opened, config, files, change).write(units, read_ms, _end_of_queue(opened, files, units, in_database))
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)
         change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
@@ -132,6 +126,33 @@ def plan_timer_rebuild(
     if files.read_time_ms <= 0 and not opened.checkpoint.is_whole:
         change.remarks.append(NO_TIMES)
     return change
+
+
+def shorten_wheel(opened: OpenedStore) -> list[Action]:
+    """Return the actions that rebuild wheel, log and timercheck of messages before the log's end."""
+    assert opened.overlay is not None
+    files = read_timer_files(opened.layout, opened.fs, opened.config)
+    in_database = fires_timeline(opened.config, opened.layout, opened.fs)
+    units = _units_of_wheel(opened, files, ROLL_WINDOW_SLOTS, in_database=in_database)
+    change = Change[PlanReport]("timer", opened.layout.root, opened.fs, staging=opened.overlay.folder)
+    read_ms, end = _read_time(opened, files, units), _end_of_queue(opened, files, units, in_database)
+    _Writer(opened, opened.config, files, change).write(units, read_ms, end)
+    return change.actions
+
+
+def _units_of_wheel(
+    opened: OpenedStore, files: TimerFiles, roll_window_slots: int, *, in_database: bool
+) -> list[_Unit]:
+    """Return the units of all messages; if a database has the timers, of those that are on the wheel."""
+    units = _Plan(opened, files, roll_window_slots).units(opened.queues.find(TIMER_TOPIC, 0))
+    on_wheel = set(files.units["log_offset"].tolist()) if in_database else ()
+    return [unit for unit in units if not in_database or unit.message.log_offset in on_wheel]
+
+
+def _end_of_queue(opened: OpenedStore, files: TimerFiles, units: list[_Unit], in_database: bool) -> int:
+    """Return the next queue offset of the wheel; a database may have read more."""
+    end = max([opened.max_offset(TIMER_TOPIC, 0), *(unit.message.queue_offset + 1 for unit in units[-1:])])
+    return min(end, files.checkpoint.queue_offset if files.checkpoint is not None else 0) if in_database else end
 
 
 def _lacks_metrics(opened: OpenedStore) -> bool:

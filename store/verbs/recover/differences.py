@@ -40,6 +40,7 @@ class Difference(StrEnum):
     DOUBLE_WRITE = "double-write"
     MESSAGE_DATABASE = "message-database"
     CONSUMED_OFFSETS = "consumed-offsets"
+    TIMER = "timer"
     CLOSED = "closed"
 
     @property
@@ -121,6 +122,10 @@ _REASONS = {
     Difference.CONSUMED_OFFSETS: (
         "a broker leaves a consumer group past the end of a queue that lost messages, where the group misses the next "
         "ones; rmqctl moves its offset back to the end"
+    ),
+    Difference.TIMER: (
+        "a broker leaves truncated messages on its timer's wheel, and fires what it finds at their log offsets; rmqctl "
+        "takes them off"
     ),
     Difference.CLOSED: (
         "a serving broker leaves the abort marker, and its checkpoint moves as it flushes; rmqctl leaves a store that"

@@ -230,3 +230,30 @@ def test_a_salvage_of_a_database_that_can_t_be_read_says_where_the_timers_go(is_
     made = run(root, "salvage", "--to", str(tmp_path / "new"), settings=(ON,) if is_given else ())
     said = [line for line in made.err.splitlines() if "timers go on the wheel, unless" in line]
     assert (made.code, bool(said), (tmp_path / "new/timerwheel").exists()) == (0, not is_given, not is_given)
+
+
+@needs_refstore55
+def test_5_5_delivers_each_message_of_a_truncated_store_once(tmp_path: Path) -> None:
+    root = copy_of(tmp_path)
+    assert run(root, "truncate-dirty", "--offset", "2320", "--yes").code == 0
+    assert deliveries(root, tmp_path) == {f"hour {number}": 1 for number in range(4, 10)}
+
+
+def lose_from(root: Path, position: int) -> None:
+    """Lose the log's records from a log offset on, as a crash does."""
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(position)
+        file.write(bytes(65536 - position))
+
+
+@pytest.mark.parametrize("as_broker", [False, True])
+def test_a_recovery_takes_messages_past_the_log_s_end_off_the_wheel_and_a_broker_leaves_them(
+    as_broker: bool, tmp_path: Path
+) -> None:
+    root = copy_of(tmp_path)
+    lose_from(root, 2598)
+    made = run(root, "recover", "--yes", *(["--as-broker"] if as_broker else []))
+    differences = [one["difference"] for one in made.json["differs_from_broker"]]
+    assert ("timer" in differences) is not as_broker
+    found = {one["kind"] for one in run(root, "check").json["findings"] if one["kind"].startswith("timer")}
+    assert found == ({"timer-stale"} if as_broker else set())

@@ -13,7 +13,8 @@ from store import check, open_store
 from store.structures.timer.message import TimerMessage
 from store.structures.timer.review import review_timers
 from tests.cli.running import rmqctl
-from tests.support.five_stores import copy_of_five, damage, five, lines
+from tests.support.five_stores import copy_of_five, damage, five, fivefive, lines
+from tests.support.golden import copy_store
 from tests.support.quickly import one_of
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store
@@ -178,15 +179,15 @@ def test_a_rebuild_can_be_undone(tmp_path: Path) -> None:
     assert ((root / "timerwheel").read_bytes(), (root / "config/timercheck").read_bytes()) == before
 
 
-@pytest.mark.leaves_damage
-def test_a_truncated_log_leaves_a_stale_timer_which_is_named(tmp_path: Path) -> None:
-    root = copy_of_five("timer", tmp_path)
+@pytest.mark.parametrize("at", [-3, 0, 10])
+@pytest.mark.parametrize("name", ["timer", "snapshot", "five"])
+def test_a_truncated_log_leaves_no_truncated_message_on_the_wheel(name: str, at: int, tmp_path: Path) -> None:
+    is_five = name == "five"
+    root = copy_of_five("timer", tmp_path) if is_five else copy_store(fivefive(name) / "store", tmp_path / "store")
     with open_store(root) as store:
-        last = review_timers(store.opened, 0).messages[-3].log_offset
-    assert rmqctl("truncate-dirty", "--offset", last, "--yes", store=root).code == 0
-    assert "timer-stale" in kinds(root)
-    assert rmqctl("timer", "rebuild", "--yes", store=root).code == 0
-    assert "timer-stale" not in kinds(root)
+        end = review_timers(store.opened, 0).messages[at].log_offset
+    assert rmqctl("truncate-dirty", "--offset", end, "--yes", store=root).code == 0
+    assert kinds(root) == set()
 
 
 @pytest.mark.turns(2)
