@@ -98,11 +98,11 @@ class DatabasePlan(PlanReport):
 
 
 def plan_database(
-    opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting], *, with_halves: bool
+    opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting], *, without_halves: bool
 ) -> Change[DatabasePlan]:
     """Return the Change that replaces the database by a new one, built from the log's records.
 
-    with_halves  False leaves half messages out
+    without_halves  leaves half messages out
 
     BadRequest without the package rocksdict.
     """
@@ -111,7 +111,7 @@ def plan_database(
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
     old = _Old.read(opened)
     index, halves = _of_records(opened, old)
-    halves = halves if with_halves else {}
+    halves = {} if without_halves else halves
     timers = _of_timers(find_waiting(opened), old.fired_ms) if old.has_timers else {}
     report = DatabasePlan(
         sum(name not in (LAST_OFFSET, LAST_TIME) for name in index),

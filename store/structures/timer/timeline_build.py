@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
 
 
-def plan_message_database(opened: OpenedStore, *, with_halves: bool = True) -> Change[DatabasePlan]:
+def plan_message_database(opened: OpenedStore, *, without_halves: bool = False) -> Change[DatabasePlan]:
     """Return the Change that replaces the database by a new one, built from the log's records.
 
-    with_halves  False leaves half messages out, for a log whose records name each other by other log offsets
+    without_halves  leaves half messages out, for a log whose records name each other by other log offsets
 
     BadRequest without the package rocksdict.
     """
-    return plan_database(opened, _waiting_timers, with_halves=with_halves)
+    return plan_database(opened, _waiting_timers, without_halves=without_halves)
 
 
 def _waiting_timers(opened: OpenedStore) -> tuple[int, list[TimerEntry]] | None:

@@ -37,7 +37,7 @@ def build_database(
     try:
         with (
             staged_store(root, fs=fs, settings=settings, clock=lambda: now_ms) as opened,
-            plan_message_database(opened, with_halves=with_halves) as change,
+            plan_message_database(opened, without_halves=not with_halves) as change,
         ):
             built = {Path(row["file"]).parts[0] for row in change.rows()}
             change.apply(keep=False)
