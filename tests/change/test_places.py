@@ -14,7 +14,7 @@ from store.change.change import Change
 from store.change.workspace import relative_name
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
-from store.structures.messagedb.keys import INDEX
+from store.structures.messagedb.keys import INDEX, VALUE_SIZES
 from tests.cli.running import rmqctl
 from tests.runs import whole_changes
 from tests.runs.whole_changes import files_of
@@ -57,7 +57,7 @@ def with_a_torn_entry(folder: Path) -> Path:
     """A store of 5.5 whose message database has an entry that is none."""
     pytest.importorskip("rocksdict")
     root = copy_store(fivefive("index") / "store", folder / "store")
-    change_database(root, {INDEX: {b"torn": b"1"}})
+    change_database(root, {INDEX: {b"torn": bytes(VALUE_SIZES[INDEX])}})
     return root
 
 
