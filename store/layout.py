@@ -106,13 +106,13 @@ def segment_name(offset: int) -> str:
     return f"{offset:020d}"
 
 
-# 100,000 queues share few names of files and folders.
-@lru_cache(_KNOWN_NAMES)
 def names_a_place(setting: str) -> bool:
     """Return whether a setting names a file or folder: a copy of the store has it elsewhere."""
     return setting == READ_ONLY_PATHS or setting.startswith("storePath")
 
 
+# 100,000 queues share few names of files and folders.
+@lru_cache(_KNOWN_NAMES)
 def parse_segment_name(name: str) -> int | None:
     """Return a segment's start offset, None for a foreign name (Long.parseLong would throw)."""
     return parse_whole_number(name)

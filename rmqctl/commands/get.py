@@ -347,13 +347,15 @@ def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredM
         message = opened.lookup(log_offset)
     except DamagedRecord as error:
         message, damaged = None, error
-    files = session.store.open_for_reading() if message is None else None
-    start = files.record_start(log_offset) if files is not None else None
+    if message is not None:
+        return message
+    files = session.store.open_for_reading()
+    start = files.record_start(log_offset)
     if start is not None:
         raise BadRequest(f"log offset {log_offset} is inside of the record that begins at log offset {start}")
-    if damaged is not None and not (files is not None and files.is_in_blank(log_offset)):
+    if damaged is not None and not files.is_in_blank(log_offset):
         raise damaged
-    return message
+    return None
 
 
 def _write_all(session: Session, opened: MessageStore, messages: Iterable[StoredMessage]) -> None:

@@ -39,7 +39,7 @@ READING = """
 1110000 usage --by topic,day
 1110000 timeline
 1110000 lag
-1110011 salvage
+1110000 salvage
 1115500 recover --dry-run
 0015500 recover --abnormal --dry-run
 1115500 recover --normal --dry-run
@@ -63,7 +63,7 @@ READING = """
 1111111 report --html OUT.html
 0000000 stale
 0000000 stale --to OUT.stale.jsonl
-1110011 salvage --to OUT.salvaged
+1110000 salvage --to OUT.salvaged
 1100000 salvage STORE/commitlog/00000000000000000000 --to OUT.jsonl
 1101011 find --body "message 5[0-9]"
 1110000 sql "select count(*) from messages"

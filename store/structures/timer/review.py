@@ -41,7 +41,7 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
 from store.structures.timer.findings import TIMELINE_AGAIN, TIMER_AGAIN
 from store.structures.timer.message import TimerMessage, TimerState, number_in
-from store.structures.timer.timeline import PLACE, PRECISION_MS, fires_timeline, read_timeline, timeline_states
+from store.structures.timer.timeline import PLACE, PRECISION_MS, read_timeline, timeline_states
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 class TimerReview:
     """All timer messages, and the progress of the timer service.
 
-    is_by_log  the store has no files of the timer: the log alone does not show what a start delivers again
+    is_by_log    the store has no files of the timer: the log alone does not show what a start delivers again
+    in_database  a message database fires the timers, and not the wheel
     """
 
     messages: list[TimerMessage]
@@ -60,6 +61,7 @@ class TimerReview:
     max_queue_offset: int
     precision_ms: int
     is_by_log: bool = False
+    in_database: bool = False
 
 
 def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
@@ -79,7 +81,8 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
         message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
     end = opened.max_offset(TIMER_TOPIC, 0)
     if timeline is not None:
-        return TimerReview(messages, timeline.fired_ms or 0, timeline.scan_offset, end, PRECISION_MS)
+        fired_ms, scan_offset = timeline.fired_ms or 0, timeline.scan_offset
+        return TimerReview(messages, fired_ms, scan_offset, end, PRECISION_MS, in_database=True)
     at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
     return TimerReview(messages, files.read_time_ms, at, end, files.precision_ms, not files.is_used)
 
@@ -95,12 +98,13 @@ class Repeated(NamedTuple):
 
 def find_repeated(opened: OpenedStore) -> Repeated | None:
     """Find the messages that a start at the clock's time delivers or rolls again; None without any."""
-    found = [one for one in review_timers(opened, opened.clock()).messages if one.state is TimerState.DUPLICATE]
+    review = review_timers(opened, opened.clock())
+    found = [one for one in review.messages if one.state is TimerState.DUPLICATE]
     if not found:
         return None
     kind, file = TIMER_AGAIN, "config/timercheck"
     reason = "the timer's files were saved before what the timer did with them"
-    if fires_timeline(opened.config, opened.layout, opened.fs):
+    if review.in_database:
         kind, file, reason = TIMELINE_AGAIN, PLACE, f"{PLACE} lacks what the timer did with them"
     return Repeated(
         kind,

@@ -179,7 +179,7 @@ def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
 
 def _add_lost(opened: OpenedStore, change: Change[CleaningPlan], expired: list[MappedFile]) -> None:
     """Add the loss report. Only messages that a consumer group has not consumed are lost."""
-    losses = LossCounter(opened)
+    losses = LossCounter(opened, without_grades=True)
     if expired:
         low, high = expired[0].file_start, expired[-1].file_start + expired[-1].size
         losses.read_between(expired, low, high)

@@ -30,7 +30,7 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd
 from store.structures.commitlog.leftovers import Leftovers
 from store.structures.commitlog.resync import has_bytes_behind, readable_behind
-from store.structures.commitlog.scan import Damage, ScanRules, Segment
+from store.structures.commitlog.scan import VERIFYING, Damage, Segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.overwritten import are_given_again
@@ -221,11 +221,14 @@ class LossTally:
 
 
 class LossCounter:
-    """A count of the records, and then of the units, in a lost part of the log."""
+    """A count of the records, and then of the units, in a lost part of the log.
 
-    def __init__(self, opened: OpenedStore) -> None:
+    without_grades  takes every record with a right CRC for intact, without a read of queues and index
+    """
+
+    def __init__(self, opened: OpenedStore, *, without_grades: bool = False) -> None:
         self._opened = opened
-        self._grades = LostGrades(opened)
+        self._grades = None if without_grades else LostGrades(opened)
         self._table = QueueTable()
         self._tally = LossTally()
         self._places: list[Int64Array] = []
@@ -254,9 +257,8 @@ class LossCounter:
             for segment in segments
             if segment.file_start + segment.size > at and has_bytes_behind(segment, max(0, at - segment.file_start), fs)
         ]
-        rules = self._rules()
         holes: list[tuple[int, int]] = []
-        runs = _runs_behind(written, at, rules, holes)
+        runs = _runs_behind(written, at, holes)
         first = next(runs, None)
         leftovers = Leftovers(segments, end, first[0] if first else None)
         is_replaced = bool(first and leftovers.is_overwritten and are_given_again(segments[0], at, first[0]))
@@ -271,15 +273,11 @@ class LossCounter:
 
     def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
         """Count the readable messages from log offset `low`, a record's start, to before `high`."""
-        rules, holes = self._rules(), list[tuple[int, int]]()
-        for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, rules, holes):
+        holes = list[tuple[int, int]]()
+        for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, holes):
             rows = np.flatnonzero(run.columns.position + run.file_start < high)
             self.add(run, rows, is_damaged=is_damaged)
         self._holes += [hole for hole in holes if hole[0] < high]
-
-    def _rules(self) -> ScanRules:
-        """Return rules that keep each record's own log offset, for a salvage of this and of V2 records."""
-        return ScanRules(check_crc=True)
 
     def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
         """Count these records of a run."""
@@ -288,7 +286,9 @@ class LossCounter:
         columns = run.columns
         numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
         self._places += [columns.position[rows] + run.file_start, columns.log_offset[rows]]
-        certain = np.zeros(len(rows), bool) if is_damaged else self._grades.are_certain(run, rows)
+        certain = np.full(len(rows), not is_damaged)
+        if self._grades is not None and not is_damaged:
+            certain = self._grades.are_certain(run, rows)
         queued = is_in(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
         for number in distinct(numbers[rows]).tolist():
             topic, queue_id = self._table.queues[number]
@@ -377,12 +377,12 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
 
 
 def _runs_behind(
-    segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
+    segments: Sequence[Segment], log_offset: int, holes: list[tuple[int, int]]
 ) -> Iterator[tuple[Run, bool]]:
     """Yield the runs from `log_offset` on, and whether bodies are damaged; add other damage to `holes`."""
     bad_body = False
     by_start = {segment.file_start: segment for segment in segments}
-    for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):
+    for step in readable_behind(segments, log_offset, rules=VERIFYING, with_bad_bodies=True):
         if isinstance(step, Run):
             yield step, bad_body
         bad_body = isinstance(step, Damage) and step.reason == DamageReason.BAD_CRC

@@ -180,9 +180,15 @@ class DerivedFiles:
         return NamedEntries(*_by_log_offset(pieces))
 
     def _unnamed_in(self, file: EntryFile) -> Int64Array:
-        """Return the numbers of entries with a damaged hash: they tell nothing of a record's keys."""
+        """Return the numbers of entries with a damaged hash: they tell nothing of a record's keys.
+
+        All entries of a file with unreadable pages are so, as its chains can't be followed.
+        """
         if file.name not in self._unnamed:
-            self._unnamed[file.name] = file.unnamed()
+            try:
+                self._unnamed[file.name] = file.unnamed()
+            except StoreError:
+                self._unnamed[file.name] = np.arange(len(file.entries)) + 1
         return self._unnamed[file.name]
 
 

@@ -245,4 +245,5 @@ def test_the_progress_is_the_timeline_s_or_the_wheel_s(
         layout=None, fs=None, config=None, next_offset=None, queues=SimpleNamespace(find=lambda topic, queue_id: None),
         max_offset=lambda topic, queue_id: 9,
     )  # fmt: skip
-    assert review.review_timers(opened, 5) == review.TimerReview([], *progress)
+    found = review.review_timers(opened, 5)
+    assert found == review.TimerReview([], *progress, in_database=timeline is not None)
